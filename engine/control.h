@@ -1,0 +1,27 @@
+// The control socket of a run: control.sock in its directory, mode 0600, one JSON object per line.
+//   -> {"v":1,"cmd":"pause","who":"name@host"}      <- {"ok":true,"state":"paused"}
+// Commands: status, pause, resume, checkpoint, stop. Unknown commands, oversized lines (64 KiB),
+// malformed JSON and slow clients get an error or are dropped; they never disturb the run.
+#ifndef ENGINE_CONTROL_H
+#define ENGINE_CONTROL_H
+
+#include <jansson.h>
+#include <poll.h>
+
+#include "engine/err.h"
+
+enum { CONTROL_MAX_CLIENTS = 16, CONTROL_MAX_LINE = 65536 };
+
+struct control_server;
+// handler returns the reply (new reference); `who` is the peer's name@host from the request.
+typedef json_t *control_handler(void *user, const char *cmd, const json_t *request);
+struct control_server *control_listen(const char *run_dir, control_handler *fn, void *user,
+                                      struct err *err);
+int control_pollfds(struct control_server *s, struct pollfd *fds, int max); // number filled
+void control_step(struct control_server *s); // handles whatever is ready, never blocks
+void control_close(struct control_server *s);
+
+// Client: sends one command and waits at most timeout_ms for the reply (new reference), or NULL.
+json_t *control_send(const char *run_dir, const char *cmd, int timeout_ms, struct err *err);
+
+#endif

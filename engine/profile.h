@@ -1,0 +1,64 @@
+// Profiles as YAML: reading with all problems in one pass, and writing.
+//
+// A problem carries file:line:col (1-based), the path of the key and the nearest known key. Foreign
+// input is bounded: size, depth, nodes and aliases (see the limits below), so that hostile files
+// give an error and never a crash or a hang.
+#ifndef ENGINE_PROFILE_H
+#define ENGINE_PROFILE_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "engine/err.h"
+#include "engine/spec.h"
+
+enum {
+    PROFILE_MAX_BYTES = 1 << 20,
+    PROFILE_MAX_DEPTH = 16,
+    PROFILE_MAX_NODES = 100000, // after expanding aliases
+    PROFILE_MAX_EXTENDS = 8,
+    PROFILE_MAX_PROBLEMS = 100,
+};
+
+enum severity { SEV_ERROR, SEV_WARNING, SEV_NOTE };
+
+struct problem {
+    enum severity severity;
+    struct err err;
+    char path[128]; // "model.ffn_width[3]", "" for syntax
+};
+
+struct problems {
+    struct problem *v;
+    int n, errors; // n counts all severities
+};
+void problems_release(struct problems *p);
+void problems_print(const struct problems *p,
+                    FILE *out); // file:line:col: path: message, a line each
+
+// Reads path (following extends), then applies the n_set "key=value" texts in order.
+// Returns 0 when *spec is complete and valid, -1 when p holds at least one error. Warnings and
+// notes (aliases of other tools' spellings) may be there in both cases.
+int profile_load(const char *path, const char *const *set, int n_set, struct spec *spec,
+                 struct problems *p);
+// The same for text in memory; `name` stands for the file in messages.
+int profile_parse(const char *name, const char *text, size_t len, const char *const *set, int n_set,
+                  struct spec *spec, struct problems *p);
+
+// Checks a spec that was built or edited in memory (divisibility, ranges, batch sizes, …).
+int profile_validate(const struct spec *spec, struct problems *p);
+
+// Full resolved profile: lists only, every key, with a comment per key that says where its value
+// came from when `origin` is not NULL. Reading it back gives an equal spec. Caller frees.
+char *profile_to_yaml(const struct spec *spec, const char *header_comment);
+json_t *profile_to_json(const struct spec *spec); // new reference
+
+// Saves an edited spec to path. An existing file keeps its comments and layout: only the values of
+// the lanes that differ are replaced in its text; if that is not possible (or the file is new) the
+// resolved profile is written. The result is read back and must equal *spec. Returns 0 or -1.
+int profile_save(const char *path, const struct spec *spec, struct err *err);
+
+// The embedded default (profiles/demo/crown.yaml as compiled in).
+extern const char profile_default_yaml[];
+
+#endif

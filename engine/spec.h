@@ -1,0 +1,170 @@
+// A resolved profile: the architecture, how it is trained, evaluated and saved. Plain data, copied
+// by assignment (the workbench's undo keeps copies). Every key of the YAML form is one row of
+// spec_keys[] in spec_table.c; that table drives reading, validation, defaults, help and forms.
+#ifndef ENGINE_SPEC_H
+#define ENGINE_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SPEC_MAX_LAYERS = 256,
+    SPEC_NAME_SIZE = 64,
+    SPEC_PATH_SIZE = 512,
+    SPEC_POINTS = 3,
+};
+
+enum norm { NORM_RMS, NORM_LAYER };
+enum norm_place { PLACE_PRE, PLACE_REORDERED };
+enum qk_norm { QK_NONE, QK_FULL, QK_HEAD };
+enum act_fn { ACT_SWIGLU, ACT_GELU, ACT_GELU_TANH };
+enum pos { POS_ROPE, POS_NONE, POS_LEARNED };
+enum rope_layout { ROPE_HALF, ROPE_INTERLEAVED };
+enum init { INIT_NORMAL, INIT_TRUNCATED, INIT_OPENELM };
+enum schedule { SCHED_COSINE, SCHED_CONSTANT };
+enum decay_scope { DECAY_MATRICES, DECAY_NOT_EMBEDDING, DECAY_ALL };
+enum token_dtype { TOKENS_AUTO, TOKENS_U16, TOKENS_U32 };
+
+// The per-layer quantities that can be drawn; one lane of the Design screen each.
+enum lane { LANE_FFN, LANE_HEADS, LANE_KV, LANE_REUSE, LANE_COUNT };
+
+enum shape {
+    SHAPE_LIST,
+    SHAPE_NUMBER,
+    SHAPE_UNIFORM,
+    SHAPE_VANILLA,
+    SHAPE_FRAMED,
+    SHAPE_REVERSE,
+    SHAPE_CROWN
+};
+
+// What overwrites the first and last layer after interpolation (paper A, architectures §2.2).
+enum frame_mode { FRAME_NONE, FRAME_LITERAL, FRAME_ENDPOINT_MAX, FRAME_PROFILE_MAX };
+struct frame {
+    enum frame_mode mode;
+    double ffn, heads; // multipliers beta, alpha of FRAME_LITERAL
+};
+
+// Where a lane's values came from. Generators hold multipliers: beta of d_model for the FFN lane,
+// alpha of d_model/head_dim for the heads lane.
+struct lane_source {
+    enum shape shape;
+    int n_points;
+    double points[SPEC_POINTS];
+    int kv_ratio; // LANE_KV only: n_heads / n_kv_heads when given as {ratio: R}, else 0
+};
+
+struct model_spec {
+    int d_model, n_layers, head_dim;
+    int lane[LANE_COUNT][SPEC_MAX_LAYERS]; // first n_layers entries are valid
+    struct lane_source source[LANE_COUNT];
+    int ffn_step;  // legal FFN widths are multiples of this
+    int head_step; // legal query-head counts are multiples of this
+    struct frame frame;
+    enum norm norm;
+    enum norm_place norm_place;
+    double norm_eps;
+    enum qk_norm qk_norm;
+    enum act_fn act;
+    bool bias;
+    bool tie_embeddings;
+    int vocab, vocab_pad;
+    enum pos pos;
+    double rope_theta;
+    enum rope_layout rope_layout;
+    enum init init;
+    double init_std;
+};
+
+struct train_spec {
+    int seq_len;
+    int micro_batch_size;      // sequences
+    int64_t global_batch_size; // sequences per optimizer step, a multiple of micro_batch_size
+    int64_t max_tokens;        // 0 = given by max_steps
+    int64_t max_steps;         // 0 = given by max_tokens
+    int64_t seed;
+    int threads; // 0 = all cores
+};
+
+struct data_spec {
+    char train[SPEC_PATH_SIZE], val[SPEC_PATH_SIZE];
+    int64_t seed;
+    enum token_dtype dtype; // of headerless files
+};
+
+struct optim_spec {
+    double lr, min_lr;
+    enum schedule schedule;
+    int64_t warmup_steps;
+    double betas[2], eps, weight_decay;
+    enum decay_scope decay_scope;
+    double max_norm; // 0 = no clipping
+};
+
+struct spec {
+    char name[SPEC_NAME_SIZE];
+    struct model_spec model;
+    struct train_spec train;
+    struct data_spec data;
+    struct optim_spec optim;
+    struct {
+        int64_t interval;   // steps between evaluations
+        int64_t max_tokens; // of the validation set, 0 = all
+    } eval;
+    struct {
+        int64_t interval; // steps between logged training records
+    } log;
+    struct {
+        int64_t interval; // steps between checkpoints
+        int keep;         // newest checkpoints kept
+    } save;
+};
+
+// ---- the key table ------------------------------------------------------------------------------
+
+enum key_type {
+    KEY_INT,    // int
+    KEY_COUNT,  // int64_t with units: 180M, 1_000
+    KEY_BATCH,  // int64_t sequences; "524288tok" is divided by seq_len
+    KEY_FLOAT,  // double
+    KEY_FLOATS, // double[2]
+    KEY_BOOL,
+    KEY_ENUM,   // int-sized enum, choices
+    KEY_STRING, // char[size]
+    KEY_LANE,   // number | list | generator, lane number in `size`
+    KEY_FRAME,
+};
+
+struct spec_key {
+    const char *path; // "model.d_model"
+    enum key_type type;
+    size_t offset; // in struct spec
+    size_t size;   // KEY_STRING: bytes; KEY_LANE: enum lane
+    double min, max;
+    const char *const *choices; // KEY_ENUM: NULL-terminated, index = value
+    const char *default_text;   // YAML text, "" = must be given, NULL = derived
+    const char *unit;           // "steps", "tokens", ""
+    const char *help;           // one line
+};
+
+extern const struct spec_key spec_keys[];
+extern const int spec_key_count;
+
+const struct spec_key *spec_key_find(const char *path); // NULL if unknown
+// Nearest known name within `prefix` ("" or "model.") by edit distance, NULL if none is near.
+const char *spec_key_nearest(const char *path);
+
+// ---- derived facts ------------------------------------------------------------------------------
+
+static inline int spec_padded_vocab(const struct model_spec *m)
+{
+    return (m->vocab + m->vocab_pad - 1) / m->vocab_pad * m->vocab_pad;
+}
+// n_heads / n_kv_heads when it is the same in every layer, else 0.
+int spec_kv_ratio(const struct model_spec *m);
+int64_t spec_total_steps(const struct spec *s); // optimizer steps to the planned end
+int64_t spec_tokens_per_step(const struct spec *s);
+int spec_reuse_total(const struct model_spec *m); // sum of r_i
+
+#endif

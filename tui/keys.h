@@ -1,0 +1,112 @@
+// The one key table: dispatch, the bottom bar and the help screen are made from it.
+#ifndef TUI_KEYS_H
+#define TUI_KEYS_H
+
+#include <stdbool.h>
+
+// Keys as the program sees them: Unicode code points, or these.
+enum {
+    KEYCODE_BASE = 0x110000,
+    K_UP,
+    K_DOWN,
+    K_LEFT,
+    K_RIGHT,
+    K_HOME,
+    K_END,
+    K_PGUP,
+    K_PGDN,
+    K_ENTER,
+    K_ESC,
+    K_TAB,
+    K_BACKTAB,
+    K_BACKSPACE,
+    K_DELETE,
+    K_F1,
+    K_F2,
+    K_F3,
+    K_F4,
+    K_F5,
+    K_F6,
+    K_F7,
+    K_F8,
+    K_F9,
+    K_F10,
+};
+#define K_CTRL(c) ((c)&0x1f)
+
+enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_COUNT };
+
+enum command {
+    CMD_NONE,
+    // everywhere
+    CMD_SCREEN_DESIGN,
+    CMD_SCREEN_MONITOR,
+    CMD_SCREEN_RUNS,
+    CMD_HELP,
+    CMD_QUIT,
+    CMD_REPAINT,
+    CMD_SUSPEND,
+    // movement, shared by the screens
+    CMD_LEFT,
+    CMD_RIGHT,
+    CMD_UP,
+    CMD_DOWN,
+    CMD_FIRST,
+    CMD_LAST,
+    CMD_PAGE_UP,
+    CMD_PAGE_DOWN,
+    CMD_NEXT_LANE,
+    CMD_PREV_LANE,
+    // Design
+    CMD_STEP_UP,
+    CMD_STEP_DOWN,
+    CMD_STEP_UP4,
+    CMD_STEP_DOWN4,
+    CMD_SET_VALUE,
+    CMD_SELECT,
+    CMD_SELECT_ALL,
+    CMD_CANCEL,
+    CMD_GENERATOR,
+    CMD_UNDO,
+    CMD_REDO,
+    CMD_PIN,
+    CMD_SAVE,
+    CMD_SAVE_AS,
+    CMD_OPEN,
+    CMD_LAUNCH,
+    // Monitor
+    CMD_PREV_RUN,
+    CMD_NEXT_RUN,
+    CMD_METRIC,
+    CMD_AXIS,
+    CMD_LOG,
+    CMD_FREEZE,
+    CMD_CHECKPOINT,
+    CMD_PAUSE,
+    CMD_STOP,
+    // Runs
+    CMD_WATCH,
+    CMD_RESUME_RUN,
+    CMD_EDIT,
+    CMD_DELETE,
+    CMD_SORT,
+    CMD_COUNT
+};
+
+struct key_binding {
+    enum context context;
+    enum command command;
+    int key, key2, key3; // 0 = none
+    const char *keys;    // as shown: "k Up"
+    const char *label;   // in the bottom bar: "Value", NULL = help only
+    const char *group;   // heading in help: "move", "change", …
+    const char *help;    // one line
+};
+
+extern const struct key_binding key_table[];
+extern const int key_table_count;
+
+// The command of a key in a context, falling back to CTX_GLOBAL.
+enum command keys_find(enum context context, int key);
+
+#endif

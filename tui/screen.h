@@ -1,0 +1,24 @@
+// A screen: state in, cells out. Screens never touch the terminal; app.c owns the loop.
+#ifndef TUI_SCREEN_H
+#define TUI_SCREEN_H
+
+#include <stdbool.h>
+
+#include "tui/canvas.h"
+#include "tui/keys.h"
+
+struct app;
+
+struct screen {
+    const char *title; // "Design"
+    enum context context;
+    void (*enter)(struct app *app); // becomes visible; may be NULL
+    void (*draw)(struct app *app, struct canvas *c, const struct rect *body);
+    bool (*command)(struct app *app, enum command cmd); // false: not handled
+    bool (*tick)(struct app *app);         // new data? true = redraw; NULL: never changes by itself
+    const char *(*shell)(struct app *app); // the command that does the same, for the bottom line
+};
+
+extern const struct screen screen_design, screen_monitor, screen_runs;
+
+#endif
