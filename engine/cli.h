@@ -55,6 +55,8 @@ int cli_profile(const struct cli_args *a, const char *path, struct spec *spec);
 int cli_fail(const struct err *err, int code); // prints "lathe: …" on stderr, returns code
 void cli_print_json(json_t *j);                // indented, newline; takes the reference
 
+// The commands, one function per row; defined in cmd_*.c. Prototypes stand here, rows in cli.c.
+
 // Runs argv[1..]; -1 when there is no command, so that the workbench should open.
 int cli_main(int argc, char **argv);
 

@@ -1,0 +1,309 @@
+#include "engine/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/buf.h"
+#include "engine/file.h"
+
+#ifndef LATHE_VERSION
+#define LATHE_VERSION "0.1"
+#endif
+
+static int cmd_help(const struct cli_command *cmd, int argc, char **argv);
+
+static const struct cli_option no_options[] = {{NULL, NULL, NULL}};
+
+// Options every command takes.
+static const struct cli_option common_options[] = {
+    {"runs", "DIR", "directory of the runs (default $LATHE_RUNS, else ./runs)"},
+    {"help", NULL, "this text"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_command commands[] = {
+    {"help", "[COMMAND]", 0, 2, "list the commands, or explain one", no_options, cmd_help},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+// ---- usage texts --------------------------------------------------------------------------------
+
+static void print_options(FILE *out, const struct cli_option *o)
+{
+    char left[64];
+
+    for (; o->name; o++) {
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+        fprintf(out, "  %-22s %s\n", left, o->help);
+    }
+}
+
+static void print_command(FILE *out, const struct cli_command *c)
+{
+    fprintf(out, "usage: lathe %s%s%s%s\n\n%s\n\n", c->name, c->operands[0] ? " " : "", c->operands,
+            c->options[0].name ? " [OPTION]…" : "", c->help);
+    print_options(out, c->options);
+    print_options(out, common_options);
+}
+
+static void print_overview(FILE *out)
+{
+    fprintf(out,
+            "lathe " LATHE_VERSION ": shape, count, train and watch transformers layer by layer\n\n"
+            "usage: lathe [PROFILE]            open the workbench\n"
+            "       lathe --run RUN            open it on a run\n"
+            "       lathe COMMAND …            one of:\n\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  %-14s %s\n", commands[i].name, commands[i].help);
+    fprintf(out,
+            "\nlathe help COMMAND explains one. Exit codes: 1 bad input, 2 usage, 3 a question\n"
+            "answered \"no\", 4 the run failed, 143 stopped with a checkpoint.\n");
+}
+
+// ---- finding the command ------------------------------------------------------------------------
+
+static int edit_distance(const char *a, const char *b)
+{
+    int row[64], n = (int)strlen(b);
+
+    if (n >= 63)
+        return 99;
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int change = diagonal + (a[i - 1] != b[j - 1]);
+            int insert = row[j - 1] + 1, drop = row[j] + 1;
+
+            diagonal = row[j];
+            row[j] = change < insert ? change : insert;
+            row[j] = row[j] < drop ? row[j] : drop;
+        }
+    }
+    return row[n];
+}
+
+// A command's name may have two words; *words tells how many of argv it took.
+static const struct cli_command *find_command(int argc, char **argv, int *words)
+{
+    char two[128];
+
+    if (argc > 1) {
+        snprintf(two, sizeof two, "%s %s", argv[0], argv[1]);
+        for (int i = 0; i < N_COMMANDS; i++)
+            if (!strcmp(commands[i].name, two)) {
+                *words = 2;
+                return &commands[i];
+            }
+    }
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (argc > 0 && !strcmp(commands[i].name, argv[0])) {
+            *words = 1;
+            return &commands[i];
+        }
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *near = NULL;
+    int best = 4;
+
+    fprintf(stderr, "lathe: unknown command '%s'", name);
+    for (int i = 0; i < N_COMMANDS; i++) {
+        int d = edit_distance(name, commands[i].name);
+        size_t n = strlen(name);
+
+        if (!strncmp(commands[i].name, name, n) && commands[i].name[n] == ' ')
+            d = 0; // the first word of a two-word command
+        if (d < best) {
+            best = d;
+            near = commands[i].name;
+        }
+    }
+    if (near)
+        fprintf(stderr, ", did you mean '%s'?", near);
+    fprintf(stderr, "\nlathe help lists the commands\n");
+    return CLI_USAGE;
+}
+
+static int cmd_help(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct cli_args a;
+    const struct cli_command *c;
+    char *name[2];
+    int words, rc = cli_parse(cmd, argc, argv, &a);
+
+    if (rc)
+        return rc;
+    if (a.n_operands == 0) {
+        print_overview(stdout);
+        return CLI_OK;
+    }
+    for (int i = 0; i < a.n_operands; i++)
+        name[i] = (char *)(uintptr_t)a.operand[i];
+    c = find_command(a.n_operands, name, &words);
+    if (!c)
+        return unknown_command(a.operand[0]);
+    print_command(stdout, c);
+    return CLI_OK;
+}
+
+// ---- arguments ----------------------------------------------------------------------------------
+
+static int usage_error(const struct cli_command *cmd, const char *what, const char *subject)
+{
+    fprintf(stderr, "lathe %s: %s '%s'\nlathe help %s shows its options\n", cmd->name, what,
+            subject, cmd->name);
+    return CLI_USAGE;
+}
+
+static int option_row(const struct cli_option *o, const char *name, size_t len)
+{
+    for (int i = 0; o[i].name; i++)
+        if (strlen(o[i].name) == len && !strncmp(o[i].name, name, len))
+            return i;
+    return -1;
+}
+
+// Stores one --name[=value]; *i moves on when the value is the next word.
+static int take_option(struct cli_args *a, int argc, char **argv, int *i)
+{
+    const char *name = argv[*i] + 2, *eq = strchr(name, '='), *value = "";
+    size_t len = eq ? (size_t)(eq - name) : strlen(name);
+    int row = option_row(a->cmd->options, name, len);
+    int common = row < 0 ? option_row(common_options, name, len) : -1;
+    const struct cli_option *o;
+
+    if (row < 0 && common < 0)
+        return usage_error(a->cmd, "unknown option", argv[*i]);
+    o = row >= 0 ? &a->cmd->options[row] : &common_options[common];
+    if (!o->arg && eq)
+        return usage_error(a->cmd, "this option takes no value:", argv[*i]);
+    if (o->arg && eq)
+        value = eq + 1;
+    else if (o->arg && *i + 1 >= argc)
+        return usage_error(a->cmd, "a value is missing after", argv[*i]);
+    else if (o->arg)
+        value = argv[++*i];
+    if (common >= 0 && !strcmp(o->name, "runs"))
+        setenv("LATHE_RUNS", value, 1);
+    else if (row >= 0 && !strcmp(o->name, "set")) {
+        if (a->n_set == (int)(sizeof a->set / sizeof a->set[0]))
+            return usage_error(a->cmd, "too many --set; the limit was reached at", value);
+        a->set[a->n_set++] = value;
+    }
+    if (row >= 0)
+        a->value[row] = value;
+    return 0;
+}
+
+int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli_args *a)
+{
+    bool only_operands = false;
+
+    memset(a, 0, sizeof *a);
+    a->cmd = cmd;
+    for (int i = 0; i < argc; i++) {
+        int rc;
+
+        if (!only_operands && !strcmp(argv[i], "--")) {
+            only_operands = true;
+        } else if (!only_operands && !strncmp(argv[i], "--", 2)) {
+            if ((rc = take_option(a, argc, argv, &i)))
+                return rc;
+        } else if (!only_operands && argv[i][0] == '-' && argv[i][1]) {
+            return usage_error(cmd, "unknown option", argv[i]);
+        } else if (a->n_operands == (int)(sizeof a->operand / sizeof a->operand[0]) ||
+                   (cmd->max_operands >= 0 && a->n_operands == cmd->max_operands)) {
+            return usage_error(cmd, "too many arguments, starting at", argv[i]);
+        } else {
+            a->operand[a->n_operands++] = argv[i];
+        }
+    }
+    if (a->n_operands < cmd->min_operands)
+        return usage_error(cmd, "missing argument:", cmd->operands);
+    return 0;
+}
+
+const char *cli_value(const struct cli_args *a, const char *option)
+{
+    int row = option_row(a->cmd->options, option, strlen(option));
+
+    if (row < 0)
+        BUG("command '%s' has no option '%s'", a->cmd->name, option);
+    return a->value[row];
+}
+
+bool cli_has(const struct cli_args *a, const char *option)
+{
+    return cli_value(a, option) != NULL;
+}
+
+// ---- shared by the commands ---------------------------------------------------------------------
+
+int cli_fail(const struct err *err, int code)
+{
+    char text[2048];
+
+    // a place in a file comes first, as compilers and editors expect it
+    fprintf(stderr, "%s%s\n", err->file[0] ? "" : "lathe: ", err_format(err, text, sizeof text));
+    return code;
+}
+
+void cli_print_json(json_t *j)
+{
+    json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(j);
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return true;
+    return false;
+}
+
+// A word that is no command opens the workbench when it can be a profile.
+static bool looks_like_profile(const char *word)
+{
+    size_t n = strlen(word);
+
+    return file_exists(word) || strchr(word, '/') || (n > 5 && !strcmp(word + n - 5, ".yaml"));
+}
+
+int cli_main(int argc, char **argv)
+{
+    const struct cli_command *c;
+    int words;
+
+    argc--;
+    argv++;
+    if (argc == 0)
+        return -1;
+    if (!strcmp(argv[0], "--version")) {
+        puts("lathe " LATHE_VERSION);
+        return CLI_OK;
+    }
+    if (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
+        print_overview(stdout);
+        return CLI_OK;
+    }
+    if (argv[0][0] == '-')
+        return -1; // options of the workbench
+    c = find_command(argc, argv, &words);
+    if (!c)
+        return looks_like_profile(argv[0]) ? -1 : unknown_command(argv[0]);
+    if (asks_for_help(argc - words, argv + words)) {
+        print_command(stdout, c);
+        return CLI_OK;
+    }
+    return c->run(c, argc - words, argv + words);
+}
