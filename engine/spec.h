@@ -126,7 +126,7 @@ struct spec {
 enum key_type {
     KEY_INT,    // int
     KEY_COUNT,  // int64_t with units: 180M, 1_000
-    KEY_BATCH,  // int64_t sequences; "524288tok" is divided by seq_len
+    KEY_BATCH,  // sequences, int or int64_t by `size`; "524288tok" is divided by seq_len
     KEY_FLOAT,  // double
     KEY_FLOATS, // double[2]
     KEY_BOOL,
@@ -140,7 +140,7 @@ struct spec_key {
     const char *path; // "model.d_model"
     enum key_type type;
     size_t offset; // in struct spec
-    size_t size;   // KEY_STRING: bytes; KEY_LANE: enum lane
+    size_t size;   // bytes of the field; KEY_LANE: enum lane
     double min, max;
     const char *const *choices; // KEY_ENUM: NULL-terminated, index = value
     const char *default_text;   // YAML text, "" = must be given, NULL = derived
@@ -152,8 +152,15 @@ extern const struct spec_key spec_keys[];
 extern const int spec_key_count;
 
 const struct spec_key *spec_key_find(const char *path); // NULL if unknown
-// Nearest known name within `prefix` ("" or "model.") by edit distance, NULL if none is near.
+// Nearest known path in the section of `path` by edit distance (at the top level also section
+// names), or the same word in another section; NULL if none is near.
 const char *spec_key_nearest(const char *path);
+int spec_edit_distance(const char *a, const char *b);
+
+// Whether both hold the same value of this key, of all keys. Where a lane's values came from
+// (source) is not compared.
+bool spec_key_equal(const struct spec_key *key, const struct spec *a, const struct spec *b);
+bool spec_equal(const struct spec *a, const struct spec *b);
 
 // ---- derived facts ------------------------------------------------------------------------------
 

@@ -1,0 +1,134 @@
+// The key table: one row per key of a profile. Reading, validation, defaults, help and forms all
+// come from here. Defaults are YAML text; NULL means derived from other keys (see profile_bind.c),
+// "" means that the key must be given.
+#include "engine/spec.h"
+
+#define AT(field) offsetof(struct spec, field), sizeof(((struct spec *)0)->field)
+#define LANE(lane_) offsetof(struct spec, model.lane[lane_]), (lane_)
+
+static const char *const norms[] = {"rms", "layer", NULL};
+static const char *const norm_places[] = {"pre", "reordered", NULL};
+static const char *const qk_norms[] = {"none", "full", "head", NULL};
+static const char *const acts[] = {"swiglu", "gelu", "gelu_tanh", NULL};
+static const char *const positions[] = {"rope", "none", "learned", NULL};
+static const char *const rope_layouts[] = {"half", "interleaved", NULL};
+static const char *const inits[] = {"normal", "truncated", "openelm", NULL};
+static const char *const schedules[] = {"cosine", "constant", NULL};
+static const char *const decay_scopes[] = {"matrices", "not_embedding", "all", NULL};
+static const char *const dtypes[] = {"auto", "u16", "u32", NULL};
+
+// Largest whole number that a double holds, which is how far counts can be written.
+#define COUNT_MAX 9007199254740992.
+
+// clang-format off
+const struct spec_key spec_keys[] = {
+    {"name", KEY_STRING, AT(name), 0, 0, NULL, NULL, "",
+     "name of the profile and of its runs (default: the file's name)"},
+
+    {"model.d_model", KEY_INT, AT(model.d_model), 1, 65536, NULL, "", "",
+     "width of the residual stream"},
+    {"model.n_layers", KEY_INT, AT(model.n_layers), 1, SPEC_MAX_LAYERS, NULL, "", "layers",
+     "number of layers"},
+    {"model.head_dim", KEY_INT, AT(model.head_dim), 1, 1024, NULL, "64", "",
+     "width of one attention head"},
+    {"model.ffn_width", KEY_LANE, LANE(LANE_FFN), 1, 1048576, NULL, "", "",
+     "hidden width of the feed-forward part: number, list or generator"},
+    {"model.n_heads", KEY_LANE, LANE(LANE_HEADS), 1, 1024, NULL, "", "heads",
+     "query heads: number, list or generator"},
+    {"model.n_kv_heads", KEY_LANE, LANE(LANE_KV), 1, 1024, NULL, "{ratio: 1}", "heads",
+     "key/value heads: number, list or {ratio: query heads per key/value head}"},
+    {"model.reuse", KEY_LANE, LANE(LANE_REUSE), 1, 64, NULL, "1", "times",
+     "how often a layer is applied in a row: number or list"},
+    {"model.ffn_step", KEY_INT, AT(model.ffn_step), 1, 65536, NULL, "256", "",
+     "feed-forward widths are multiples of this"},
+    {"model.head_step", KEY_INT, AT(model.head_step), 1, 1024, NULL, NULL, "heads",
+     "query head counts are multiples of this (default: ratio of n_kv_heads)"},
+    {"model.frame", KEY_FRAME, AT(model.frame), 0, 64, NULL, "none", "",
+     "what generators put into the first and last layer: none, {ffn: x, heads: y}, "
+     "endpoint_max or profile_max"},
+    {"model.norm", KEY_ENUM, AT(model.norm), 0, 0, norms, "rms", "",
+     "kind of normalization"},
+    {"model.norm_place", KEY_ENUM, AT(model.norm_place), 0, 0, norm_places, "pre", "",
+     "normalization before a sublayer, or of its output (OLMo2)"},
+    {"model.norm_eps", KEY_FLOAT, AT(model.norm_eps), 1e-20, 1, NULL, "1e-6", "",
+     "added to the mean square inside a normalization"},
+    {"model.qk_norm", KEY_ENUM, AT(model.qk_norm), 0, 0, qk_norms, "none", "",
+     "normalization of queries and keys: over all heads, or each head"},
+    {"model.act", KEY_ENUM, AT(model.act), 0, 0, acts, "swiglu", "",
+     "feed-forward activation"},
+    {"model.bias", KEY_BOOL, AT(model.bias), 0, 0, NULL, "false", "",
+     "biases in linear layers and normalizations"},
+    {"model.tie_embeddings", KEY_BOOL, AT(model.tie_embeddings), 0, 0, NULL, "false", "",
+     "output matrix is the embedding table"},
+    {"model.vocab", KEY_INT, AT(model.vocab), 2, 16777216, NULL, "", "tokens",
+     "number of token ids"},
+    {"model.vocab_pad", KEY_INT, AT(model.vocab_pad), 1, 65536, NULL, "1", "tokens",
+     "the table is padded up to a multiple of this; padded rows count"},
+    {"model.pos", KEY_ENUM, AT(model.pos), 0, 0, positions, "rope", "",
+     "position encoding"},
+    {"model.rope_theta", KEY_FLOAT, AT(model.rope_theta), 1, 1e12, NULL, "10000", "",
+     "base of the RoPE frequencies"},
+    {"model.rope_layout", KEY_ENUM, AT(model.rope_layout), 0, 0, rope_layouts, "half", "",
+     "which elements of a head RoPE pairs"},
+    {"model.init", KEY_ENUM, AT(model.init), 0, 0, inits, "normal", "",
+     "initial weights: normal, normal cut at 3 deviations, or by fan-in (OpenELM)"},
+    {"model.init_std", KEY_FLOAT, AT(model.init_std), 0, 10, NULL, "0.02", "",
+     "standard deviation of initial weights (not used by openelm)"},
+
+    {"data.train", KEY_STRING, AT(data.train), 0, 0, NULL, "''", "",
+     "token file to train on, relative to the data directory"},
+    {"data.val", KEY_STRING, AT(data.val), 0, 0, NULL, "''", "",
+     "token file to evaluate on"},
+    {"data.seed", KEY_COUNT, AT(data.seed), 0, COUNT_MAX, NULL, "0", "",
+     "seed of the order of data"},
+    {"data.dtype", KEY_ENUM, AT(data.dtype), 0, 0, dtypes, "auto", "",
+     "token size in files without a header"},
+
+    {"train.seq_len", KEY_INT, AT(train.seq_len), 1, 262144, NULL, "1024", "tokens",
+     "tokens in a sequence"},
+    {"train.micro_batch_size", KEY_BATCH, AT(train.micro_batch_size), 1, 1048576, NULL, "8",
+     "sequences", "sequences computed at once; 8192tok counts tokens"},
+    {"train.global_batch_size", KEY_BATCH, AT(train.global_batch_size), 1, 1073741824, NULL, NULL,
+     "sequences", "sequences in an optimizer step (default: micro_batch_size); 524288tok counts tokens"},
+    {"train.max_tokens", KEY_COUNT, AT(train.max_tokens), 0, COUNT_MAX, NULL, "0", "tokens",
+     "length of the run in tokens, rounded up to whole steps; 0: see max_steps"},
+    {"train.max_steps", KEY_COUNT, AT(train.max_steps), 0, COUNT_MAX, NULL, NULL, "steps",
+     "length of the run in steps (default: 1000 when max_tokens is 0, else 0)"},
+    {"train.seed", KEY_COUNT, AT(train.seed), 0, COUNT_MAX, NULL, "0", "",
+     "seed of the initial weights"},
+    {"train.threads", KEY_INT, AT(train.threads), 0, 4096, NULL, "0", "threads",
+     "CPU threads, 0: all cores"},
+
+    {"optim.lr", KEY_FLOAT, AT(optim.lr), 0, 100, NULL, "3e-4", "",
+     "peak learning rate"},
+    {"optim.min_lr", KEY_FLOAT, AT(optim.min_lr), 0, 100, NULL, NULL, "",
+     "learning rate at the end of the schedule (default: lr/10)"},
+    {"optim.schedule", KEY_ENUM, AT(optim.schedule), 0, 0, schedules, "cosine", "",
+     "learning rate after the warm-up"},
+    {"optim.warmup_steps", KEY_COUNT, AT(optim.warmup_steps), 0, COUNT_MAX, NULL, NULL, "steps",
+     "linear warm-up (default: 2% of the run, at most 1000)"},
+    {"optim.betas", KEY_FLOATS, AT(optim.betas), 0, 1, NULL, "[0.9, 0.95]", "",
+     "AdamW decay of the first and second moment"},
+    {"optim.eps", KEY_FLOAT, AT(optim.eps), 1e-20, 1, NULL, "1e-8", "",
+     "AdamW epsilon"},
+    {"optim.weight_decay", KEY_FLOAT, AT(optim.weight_decay), 0, 10, NULL, "0.1", "",
+     "AdamW decoupled weight decay"},
+    {"optim.decay_scope", KEY_ENUM, AT(optim.decay_scope), 0, 0, decay_scopes, "matrices", "",
+     "which weights decay"},
+    {"optim.max_norm", KEY_FLOAT, AT(optim.max_norm), 0, 1e9, NULL, "1", "",
+     "gradient norm is clipped to this, 0: no clipping"},
+
+    {"eval.interval", KEY_COUNT, AT(eval.interval), 1, COUNT_MAX, NULL, "250", "steps",
+     "steps between evaluations"},
+    {"eval.max_tokens", KEY_COUNT, AT(eval.max_tokens), 0, COUNT_MAX, NULL, "0", "tokens",
+     "tokens of the validation set to use, 0: all"},
+    {"log.interval", KEY_COUNT, AT(log.interval), 1, COUNT_MAX, NULL, "1", "steps",
+     "steps between logged training records"},
+    {"save.interval", KEY_COUNT, AT(save.interval), 1, COUNT_MAX, NULL, "1000", "steps",
+     "steps between checkpoints"},
+    {"save.keep", KEY_INT, AT(save.keep), 1, 1000000, NULL, "2", "checkpoints",
+     "newest checkpoints kept"},
+};
+// clang-format on
+
+const int spec_key_count = sizeof spec_keys / sizeof spec_keys[0];
