@@ -1,8 +1,24 @@
 // The one list of a model's weight tensors: names, shapes, initial values, weight decay. Counting,
 // initialisation, the optimizer, checkpoints and export all walk this list.
 // Names are the hub's (Llama/OLMo2/GPT-2-like: model.layers.i.self_attn.q_proj.weight, …), linear
-// weights are [out, in]. q, k, v of a layer follow each other, as do gate and up, so each group can
-// be used as one fused matrix.
+// weights are [out, in]. q, k, v of a layer follow each other without a gap, as do gate and up, and
+// the biases of each group, so that a group can be used as one fused matrix. Any thread.
+//
+// Norms are named by their place: pre-norm layers have input_layernorm (NORM1) and
+// post_attention_layernorm (NORM2); reordered (OLMo2) layers have post_attention_layernorm (NORM1)
+// and post_feedforward_layernorm (NORM2), which act on the output of attention and FFN.
+// Biases (model.bias): every linear layer but lm_head, and LayerNorm; RMSNorm and QK-norm have none.
+//
+// Initial values: gains 1, biases 0; the matrices by model.init:
+//   normal     N(0, init_std)
+//   truncated  the same, cut at 3 standard deviations (OLMo2)
+//   openelm    N(0, fan_in^-1/2); the embeddings N(0, d^-1/2); attention's and the FFN's output
+//              matrices N(0, d^-1/2 (2L)^-1/2)
+// Weight decay by optim.decay_scope:
+//   matrices       every tensor with two dimensions, the embeddings included (nanoGPT)
+//   not_embedding  everything, gains and biases too, but the input embeddings (token and position
+//                  table; paper A)
+//   all            everything
 #ifndef ENGINE_PARAM_H
 #define ENGINE_PARAM_H
 
@@ -27,6 +43,7 @@ enum param_role {
     PARAM_GATE,
     PARAM_UP,
     PARAM_DOWN, // GELU models have UP and DOWN only
+    PARAM_GATE_BIAS,
     PARAM_UP_BIAS,
     PARAM_DOWN_BIAS,
     PARAM_NORM1,
@@ -45,7 +62,8 @@ struct param {
     int layer;        // -1 outside the layers
     int rows, cols;   // vectors have rows 1
     int n_dims;       // 1 or 2, as stored in files
-    int64_t offset;   // first element in the parameter block, a multiple of 16
+    int64_t offset;   // first element in the parameter block; a multiple of 16, except that k, v,
+                      // up and their biases directly follow the tensor before them
     int64_t size;     // rows * cols
     float init_std;   // 0 = filled with init_value
     float init_value; // 1 for gains, 0 for biases
@@ -60,12 +78,14 @@ struct param_list {
     int64_t block_size; // elements of the block, with alignment gaps
 };
 
+// list may be uninitialised; release frees it. spec must be valid (profile_validate).
 void param_list_build(struct param_list *list, const struct spec *spec);
 void param_list_release(struct param_list *list);
 // NULL when the model has no such tensor.
 const struct param *param_find(const struct param_list *list, enum param_role role, int layer);
 
-// Initial values of one tensor: element i is drawn from (seed, name, i) only.
+// Initial values of one tensor, out[p->size]: element i is drawn from (seed, name, i) only, so the
+// bits do not depend on the thread count or on the model's other tensors.
 void param_init(const struct param *p, uint64_t seed, float *out);
 
 #endif
