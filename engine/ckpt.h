@@ -4,15 +4,21 @@
 #ifndef ENGINE_CKPT_H
 #define ENGINE_CKPT_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "engine/err.h"
 #include "engine/spec.h"
 
+// The hub's config.json of a model: standard keys hold the largest per-layer values, the per-layer
+// ones stand beside them. New reference.
+json_t *ckpt_config(const struct spec *spec);
+
 // Makes <run>/ckpt/<step>.tmp/ and writes its path to dir.
 int ckpt_begin(const char *run_dir, int64_t step, char *dir, size_t dir_size, struct err *err);
 // Writes profile.yaml, config.json and the manifest into dir, syncs, renames; then removes all but
 // the newest `keep` checkpoints.
+// A checkpoint of the same step is replaced. On failure the .tmp stays for ckpt_abort().
 int ckpt_commit(const char *run_dir, int64_t step, const struct spec *spec, int keep,
                 struct err *err);
 void ckpt_abort(const char *run_dir, int64_t step);

@@ -42,7 +42,8 @@ struct run_status {
     int pid;
     char host[64];
 };
-void run_status_init(struct run_status *st);
+void run_status_init(struct run_status *st); // numbers unknown, texts empty, state new
+bool run_state_is_live(enum run_state s);    // a process hosts it: starting, running, paused
 json_t *run_status_to_json(const struct run_status *st);
 int run_status_from_json(const json_t *j, struct run_status *st); // tolerant of missing members
 
@@ -50,23 +51,35 @@ int run_status_from_json(const json_t *j, struct run_status *st); // tolerant of
 const char *runs_dir(void);
 void runs_set_dir(const char *dir);
 
-// Resolves an id, a unique prefix of one, or a directory path to the directory. 0 or -1.
+// Resolves an id, a unique prefix of one, or a directory path to the directory. 0 or -1 with the
+// nearest id suggested.
 int run_find(const char *id, char *dir, size_t dir_size, struct err *err);
 
 // Creates runs/<id>/ (0700) with profile.yaml and a status "new". id NULL: "<name>-<n>", the next
-// free number. Writes the directory to dir.
+// free number (numbers in the trash are not used again). Writes the directory to dir.
 int run_create(const struct spec *spec, const char *id, char *dir, size_t dir_size,
                struct err *err);
 
-int run_read_status(const char *dir, struct run_status *st, struct err *err); // derives RUN_LOST
+// The id is the directory's name. Derives RUN_LOST and its reason: the file says that the run is
+// live, but nothing on this host holds its lock or the heartbeat is older than three periods.
+int run_read_status(const char *dir, struct run_status *st, struct err *err);
+// Atomic; synced to the disk in the states that last (new, stopped, done, failed).
 int run_write_status(const char *dir, const struct run_status *st, struct err *err);
+const char *run_host_name(void); // of this machine
+double run_now(void);            // seconds since 1970
+
+// Takes the run's lock for this process, which dies with it, and writes who holds it into the file.
+// Returns the descriptor (close it to give the lock back), -1 on an error, -2 when another process
+// hosts the run: err names it.
+int run_lock(const char *dir, struct err *err);
 int run_load_profile(const char *dir, struct spec *spec, struct err *err);
 
 // All runs below runs_dir(), newest first. Directories without a readable status are listed with
 // state failed and the reason. Caller frees *list.
 int runs_list(struct run_status **list, int *n, struct err *err);
 
-// Moves the directory to runs/.trash/; refuses while a host holds the lock.
+// Moves the directory to .trash/ beside it (runs/.trash/<id>, or <id>.<n> when that is taken);
+// refuses while a host holds the lock.
 int run_delete(const char *dir, struct err *err);
 
 #endif

@@ -5,11 +5,12 @@
 #define ENGINE_RUNLOG_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "engine/buf.h"
 #include "engine/err.h"
 
-struct runlog; // writer; any thread, one at a time is not required (it locks itself)
+struct runlog; // writer; any thread (it locks itself; adding never waits for the disk)
 struct runlog *runlog_open(const char *path, struct err *err);
 // Buffers one line; takes the reference. Written at the next flush.
 void runlog_add(struct runlog *log, json_t *line);
@@ -18,15 +19,19 @@ void runlog_add(struct runlog *log, json_t *line);
 int runlog_flush(struct runlog *log, struct err *err);
 int runlog_close(struct runlog *log, struct err *err); // flushes
 
-// Reader that follows a growing file; never blocks and never reads a byte twice.
+// Reader that follows a growing file; never blocks. Only an incomplete last member is read again.
 struct runlog_reader {
     char path[512];
-    long long offset;   // of the next unread member
-    struct buf pending; // compressed bytes of an incomplete member
+    long long offset;         // of the next unread member
+    unsigned long long inode; // of the file that offset belongs to
+    int max_lines;            // a poll ends after the member that reaches it; 0 = no limit
+    bool behind;              // the last poll ended early because of max_lines
+    int restarts;             // times the file was replaced or became shorter: read from 0 again
 };
 void runlog_reader_init(struct runlog_reader *r, const char *path);
 // Calls fn for every new complete line. Returns the number of lines, -1 on an error; a missing file
-// is 0 lines. Lines that are not JSON objects are skipped and counted in *bad (may be NULL).
+// is 0 lines. Lines that are not JSON objects and stretches that are no gzip member are skipped and
+// counted in *bad (added to; may be NULL).
 int runlog_poll(struct runlog_reader *r, void (*fn)(void *user, const json_t *line), void *user,
                 int *bad, struct err *err);
 void runlog_reader_release(struct runlog_reader *r);

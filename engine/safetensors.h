@@ -8,21 +8,24 @@
 
 #include "engine/err.h"
 
+enum { ST_MAX_DIMS = 4 };
+
 struct st_tensor {
     char name[96];
     int n_dims;
-    int64_t shape[2];
+    int64_t shape[ST_MAX_DIMS];
     int64_t size; // elements
     const float *data;
 };
 
-// Streams the tensors to path (fsync at the end). metadata: string -> string object or NULL.
+// Streams the tensors to a temporary name, syncs, renames to path; the directory is the caller's to
+// sync. `size` must be the product of shape. metadata: string -> string object or NULL.
 int safetensors_write(const char *path, const struct st_tensor *t, int n, const json_t *metadata,
                       struct err *err);
 
 struct safetensors { // mapped read-only
     struct st_tensor *t;
-    int n;
+    int n;            // sorted by name
     json_t *metadata; // object, may be empty
     void *map;
     size_t map_size;
