@@ -207,15 +207,15 @@ void cpu_gate_backward(struct backend *be, struct act *dx, struct f32 *dw, struc
 
         memset(weight, 0, (size_t)(C + 1) * sizeof *weight);
         for (int64_t n = p.from; n < p.to; n++) {
-            float s = fr(sum)[n], d = fr(dsum)[n];
+            float s = fr(sum)[n], d = fr(dsum)[n], before = prev ? fr(prev)[n] : 0;
 
             if (!(s > 1) && dg)
                 d -= fr(dg)[n];
             if (!(s > 1) && dlogg && !(1 - s < eps))
                 d -= fr(dlogg)[n] / (1 - s);
             fw(dsum)[n] = d;
-            if (s <= (prev ? fr(prev)[n] : 0)) // relu was shut
-                d = 0;
+            if (!(s > before)) // relu was shut, or something is NaN
+                d = s <= before ? 0 : NAN;
             *bias += d;
             for (int64_t c = 0; c < C; c++) {
                 float old = acc ? fr(dx)[n * C + c] : 0;

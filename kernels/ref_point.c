@@ -166,7 +166,7 @@ void ref_gate_backward(struct backend *be, struct act *dx, struct f32 *dw, struc
             if (dlogg && !(1 - s < (double)eps))
                 rw(dsum)[n] -= ro(dlogg)[n] / (1 - s);
         }
-        dpre = s > before || isnan(s) ? ro(dsum)[n] : 0;
+        dpre = s > before ? ro(dsum)[n] : s <= before ? 0 : NAN;
         rw(db)[0] += dpre;
         for (int64_t c = 0; c < C; c++) {
             rw(dw)[c] += dpre * ro(x)[n * C + c];
