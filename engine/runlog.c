@@ -122,7 +122,7 @@ static int find_end(struct runlog *log, size_t size, struct err *err)
     if (size)
         munmap((void *)(uintptr_t)p, size);
     log->end = (off_t)at;
-    log->has_tail = at < size;
+    log->has_tail = rc == 0 && at < size;
     buf_release(&text);
     return rc;
 }
@@ -372,6 +372,12 @@ int runlog_poll(struct runlog_reader *r, void (*fn)(void *user, const json_t *li
     if (bad)
         *bad += p.bad;
     return rc < 0 ? -1 : p.lines;
+}
+
+void runlog_reader_rewind(struct runlog_reader *r)
+{
+    r->offset = 0;
+    r->behind = false;
 }
 
 void runlog_reader_release(struct runlog_reader *r)

@@ -34,6 +34,7 @@ void runlog_reader_init(struct runlog_reader *r, const char *path);
 // counted in *bad (added to; may be NULL).
 int runlog_poll(struct runlog_reader *r, void (*fn)(void *user, const json_t *line), void *user,
                 int *bad, struct err *err);
+void runlog_reader_rewind(struct runlog_reader *r); // the next poll starts at the first line
 void runlog_reader_release(struct runlog_reader *r);
 
 #endif
