@@ -144,10 +144,11 @@ static char *with_unit(char *out, double n, const struct unit *units, int last)
 
 char *unit_count(char *out, double n)
 {
-    static const struct unit units[] = {{1, ""},     {1e3, "k"},  {1e6, "M"}, {1e9, "G"},
-                                        {1e12, "T"}, {1e15, "P"}, {1e18, "E"}};
+    static const struct unit units[] = {{1, ""},     {1e3, "k"},  {1e6, "M"},
+                                        {1e9, "G"},  {1e12, "T"}, {1e15, "P"},
+                                        {1e18, "E"}, {1e21, "Z"}, {1e24, "Y"}};
 
-    return with_unit(out, n, units, 6);
+    return with_unit(out, n, units, 8);
 }
 
 char *unit_bytes(char *out, double n)

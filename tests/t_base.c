@@ -49,6 +49,7 @@ static void units_print_what_people_read(void **state)
     (void)state;
     assert_string_equal(unit_count(s, 181906688), "181.9M");
     assert_string_equal(unit_count(s, 0), "0");
+    assert_string_equal(unit_count(s, 2.674e22), "26.74Z"); // FLOPs of a 3B run
     assert_string_equal(unit_count(s, 999.9996), "1k");
     assert_string_equal(unit_bytes(s, 4.2 * 1073741824), "4.2GiB");
     assert_string_equal(unit_duration(s, 3 * 3600 + 12 * 60), "3h12m");
