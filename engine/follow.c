@@ -77,6 +77,7 @@ static void table_add(struct follow_table *t, const char *const *names, double s
         t->col[c][row] = json_is_number(v) ? json_number_value(v) : NAN;
     }
     t->col[0][row] = step;
+    t->dirty = row < t->dirty ? row : t->dirty;
 }
 
 static void table_release(struct follow_table *t)

@@ -44,6 +44,7 @@ enum { FOLLOW_MAX_COLUMNS = 9, FOLLOW_MAX_EVENTS = 1000 };
 struct follow_table {
     double *col[FOLLOW_MAX_COLUMNS];
     int n, cap, columns;
+    int dirty; // first row that changed since a reader last set this to n
 };
 
 struct follow_event {

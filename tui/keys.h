@@ -79,7 +79,8 @@ enum command {
     CMD_NEXT_RUN,
     CMD_METRIC,
     CMD_AXIS,
-    CMD_LOG,
+    CMD_LOG_Y, // logarithmic or linear
+    CMD_LOG,   // the end of log.txt
     CMD_FREEZE,
     CMD_CHECKPOINT,
     CMD_PAUSE,
@@ -90,6 +91,7 @@ enum command {
     CMD_EDIT,
     CMD_DELETE,
     CMD_SORT,
+    CMD_SORT_BACK,
     CMD_COUNT
 };
 
