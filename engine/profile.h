@@ -25,7 +25,8 @@ enum severity { SEV_ERROR, SEV_WARNING, SEV_NOTE };
 struct problem {
     enum severity severity;
     struct err err;
-    char path[128]; // "model.ffn_width[3]", "" for syntax
+    char path[128];   // "model.ffn_width[3]", "" for syntax
+    char source[160]; // the line of text it stands in, "" when unknown
 };
 
 struct problems {
@@ -33,11 +34,13 @@ struct problems {
     int n, errors; // n counts all severities
 };
 void problems_release(struct problems *p);
-void problems_print(const struct problems *p,
-                    FILE *out); // file:line:col: path: message, a line each
+// "file:line:col: path: message", a line each; below an error its source line and a caret, both
+// indented by four blanks. Warnings and notes have the word in front of the path.
+void problems_print(const struct problems *p, FILE *out);
 
 // Reads path (following extends), then applies the n_set "key=value" texts in order.
-// Returns 0 when *spec is complete and valid, -1 when p holds at least one error. Warnings and
+// Problems are added to p, which the caller zeroes before and releases after.
+// Returns 0 when *spec is complete and valid, -1 when at least one error was added. Warnings and
 // notes (aliases of other tools' spellings) may be there in both cases.
 int profile_load(const char *path, const char *const *set, int n_set, struct spec *spec,
                  struct problems *p);
@@ -48,14 +51,20 @@ int profile_parse(const char *name, const char *text, size_t len, const char *co
 // Checks a spec that was built or edited in memory (divisibility, ranges, batch sizes, …).
 int profile_validate(const struct spec *spec, struct problems *p);
 
-// Full resolved profile: lists only, every key, with a comment per key that says where its value
-// came from when `origin` is not NULL. Reading it back gives an equal spec. Caller frees.
+// Full resolved profile: lists only, every key; a lane's comment says which generator it came from.
+// header_comment may have several lines, or be NULL. Reading it back gives an equal spec (see
+// spec_equal). Caller frees.
 char *profile_to_yaml(const struct spec *spec, const char *header_comment);
 json_t *profile_to_json(const struct spec *spec); // new reference
 
+// The key table as help text: path, default, unit, range or choices, meaning.
+void profile_print_keys(FILE *out);
+
 // Saves an edited spec to path. An existing file keeps its comments and layout: only the values of
-// the lanes that differ are replaced in its text; if that is not possible (or the file is new) the
-// resolved profile is written. The result is read back and must equal *spec. Returns 0 or -1.
+// the keys that differ are replaced in its text (lanes as lists), keys that stand in a file it
+// extends are added; if that is not possible (or the file is new) the resolved profile is written.
+// The result is read back and must equal *spec. A file that is not a valid profile is not replaced.
+// Returns 0 or -1.
 int profile_save(const char *path, const struct spec *spec, struct err *err);
 
 // The embedded default (profiles/demo/crown.yaml as compiled in).

@@ -39,6 +39,9 @@ enum shape {
     SHAPE_CROWN
 };
 
+extern const char *const spec_shape_names[]; // index = enum shape, NULL at the end
+extern const char *const spec_frame_names[]; // index = enum frame_mode, NULL at the end
+
 // What overwrites the first and last layer after interpolation (paper A, architectures §2.2).
 enum frame_mode { FRAME_NONE, FRAME_LITERAL, FRAME_ENDPOINT_MAX, FRAME_PROFILE_MAX };
 struct frame {

@@ -3,7 +3,7 @@
 // "" means that the key must be given.
 #include "engine/spec.h"
 
-#define AT(field) offsetof(struct spec, field), sizeof(((struct spec *)0)->field)
+#define AT(field)   offsetof(struct spec, field), sizeof(((struct spec *)0)->field)
 #define LANE(lane_) offsetof(struct spec, model.lane[lane_]), (lane_)
 
 static const char *const norms[] = {"rms", "layer", NULL};
@@ -16,6 +16,10 @@ static const char *const inits[] = {"normal", "truncated", "openelm", NULL};
 static const char *const schedules[] = {"cosine", "constant", NULL};
 static const char *const decay_scopes[] = {"matrices", "not_embedding", "all", NULL};
 static const char *const dtypes[] = {"auto", "u16", "u32", NULL};
+
+const char *const spec_shape_names[] = {"list",   "number",  "uniform", "vanilla",
+                                        "framed", "reverse", "crown",   NULL};
+const char *const spec_frame_names[] = {"none", "literal", "endpoint_max", "profile_max", NULL};
 
 // Largest whole number that a double holds, which is how far counts can be written.
 #define COUNT_MAX 9007199254740992.

@@ -1,0 +1,255 @@
+// A spec as YAML, as JSON, and the key table as help.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/buf.h"
+#include "engine/profile_read.h"
+
+// The shortest decimal text that reads back as the same double, whole numbers without exponent.
+static void add_double(struct buf *out, double v)
+{
+    char text[40];
+
+    if (v == floor(v) && fabs(v) < 1e15) {
+        buf_fmt(out, "%.0f", v);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    buf_str(out, text);
+}
+
+// In double quotes unless it is a plain word. Control characters are refused by profile_validate.
+static void add_string(struct buf *out, const char *s)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+    bool is_word = *s && strspn(s, plain) == strlen(s) && *s != '-' && *s != '.';
+
+    if (is_word && strcmp(s, "null")) {
+        buf_str(out, s);
+        return;
+    }
+    buf_str(out, "\"");
+    for (; *s; s++)
+        buf_fmt(out, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
+    buf_str(out, "\"");
+}
+
+static void add_frame(struct buf *out, const struct frame *f)
+{
+    if (f->mode != FRAME_LITERAL) {
+        buf_str(out, spec_frame_names[f->mode]);
+        return;
+    }
+    buf_str(out, "{ffn: ");
+    add_double(out, f->ffn);
+    buf_str(out, ", heads: ");
+    add_double(out, f->heads);
+    buf_str(out, "}");
+}
+
+static void add_lane(struct buf *out, const struct model_spec *m, enum lane lane)
+{
+    for (int i = 0; i < m->n_layers; i++)
+        buf_fmt(out, "%s%d", i ? ", " : "[", m->lane[lane][i]);
+    buf_str(out, "]");
+}
+
+static int64_t integer_at(const struct spec_key *k, const void *v)
+{
+    bool is_int = k->type == KEY_INT || k->size == sizeof(int);
+
+    return is_int ? *(const int *)v : *(const int64_t *)v;
+}
+
+static const char *choice_at(const struct spec_key *k, const void *v)
+{
+    int i;
+
+    memcpy(&i, v, sizeof i);
+    return k->choices[i];
+}
+
+void value_to_yaml(const struct spec_key *k, const struct spec *spec, struct buf *out)
+{
+    const void *v = (const char *)spec + k->offset;
+
+    switch (k->type) {
+    case KEY_INT:
+    case KEY_COUNT:
+    case KEY_BATCH:
+        buf_fmt(out, "%lld", (long long)integer_at(k, v));
+        break;
+    case KEY_FLOAT:
+        add_double(out, *(const double *)v);
+        break;
+    case KEY_FLOATS:
+        buf_str(out, "[");
+        add_double(out, ((const double *)v)[0]);
+        buf_str(out, ", ");
+        add_double(out, ((const double *)v)[1]);
+        buf_str(out, "]");
+        break;
+    case KEY_BOOL:
+        buf_str(out, *(const bool *)v ? "true" : "false");
+        break;
+    case KEY_ENUM:
+        buf_str(out, choice_at(k, v));
+        break;
+    case KEY_STRING:
+        add_string(out, v);
+        break;
+    case KEY_LANE:
+        add_lane(out, &spec->model, (enum lane)k->size);
+        break;
+    case KEY_FRAME:
+        add_frame(out, v);
+        break;
+    }
+}
+
+static void add_source(struct buf *out, const struct lane_source *src)
+{
+    if (src->kv_ratio)
+        buf_fmt(out, "  # from {ratio: %d}", src->kv_ratio);
+    if (src->shape < SHAPE_UNIFORM)
+        return;
+    buf_fmt(out, "  # from %s", spec_shape_names[src->shape]);
+    for (int i = 0; i < src->n_points; i++) {
+        buf_str(out, i ? ", " : " [");
+        add_double(out, src->points[i]);
+    }
+    buf_str(out, "]");
+}
+
+static void add_comment(struct buf *out, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+
+        buf_fmt(out, "#%s%.*s\n", n ? " " : "", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+char *profile_to_yaml(const struct spec *spec, const char *header_comment)
+{
+    struct buf out = {0};
+    const char *section = "";
+
+    add_comment(&out, header_comment ? header_comment : "");
+    for (int i = 0; i < spec_key_count; i++) {
+        const struct spec_key *k = &spec_keys[i];
+        const char *dot = strchr(k->path, '.');
+        size_t n = dot ? (size_t)(dot - k->path) + 1 : 0;
+
+        if (dot && strncmp(section, k->path, n)) {
+            section = k->path;
+            buf_fmt(&out, "%.*s:\n", (int)n - 1, section);
+        }
+        buf_fmt(&out, "%s%s: ", dot ? "  " : "", k->path + n);
+        value_to_yaml(k, spec, &out);
+        if (k->type == KEY_LANE)
+            add_source(&out, &spec->model.source[k->size]);
+        buf_str(&out, "\n");
+    }
+    return buf_detach(&out);
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static json_t *lane_to_json(const struct model_spec *m, enum lane lane)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < m->n_layers; i++)
+        json_array_append_new(list, json_integer(m->lane[lane][i]));
+    return list;
+}
+
+static json_t *value_to_json(const struct spec_key *k, const struct spec *spec)
+{
+    const void *v = (const char *)spec + k->offset;
+    const struct frame *frame = v;
+
+    switch (k->type) {
+    case KEY_INT:
+    case KEY_COUNT:
+    case KEY_BATCH:
+        return json_integer(integer_at(k, v));
+    case KEY_FLOAT:
+        return json_real(*(const double *)v);
+    case KEY_FLOATS:
+        return json_pack("[ff]", ((const double *)v)[0], ((const double *)v)[1]);
+    case KEY_BOOL:
+        return json_boolean(*(const bool *)v);
+    case KEY_ENUM:
+        return json_string(choice_at(k, v));
+    case KEY_STRING:
+        return json_string(v);
+    case KEY_LANE:
+        return lane_to_json(&spec->model, (enum lane)k->size);
+    case KEY_FRAME:
+        return frame->mode == FRAME_LITERAL
+                   ? json_pack("{sfsf}", "ffn", frame->ffn, "heads", frame->heads)
+                   : json_string(spec_frame_names[frame->mode]);
+    }
+    BUG("key type %d", (int)k->type);
+}
+
+json_t *profile_to_json(const struct spec *spec)
+{
+    json_t *root = json_object();
+
+    for (int i = 0; i < spec_key_count; i++) {
+        const struct spec_key *k = &spec_keys[i];
+        const char *dot = strchr(k->path, '.');
+        char section[16];
+        json_t *object = root;
+
+        if (dot) {
+            snprintf(section, sizeof section, "%.*s", (int)(dot - k->path), k->path);
+            object = json_object_get(root, section);
+            if (!object) {
+                object = json_object();
+                json_object_set_new(root, section, object);
+            }
+        }
+        json_object_set_new(object, dot ? dot + 1 : k->path, value_to_json(k, spec));
+    }
+    return root;
+}
+
+// ---- help ---------------------------------------------------------------------------------------
+
+static void print_range(const struct spec_key *k, FILE *out)
+{
+    if (k->type == KEY_ENUM)
+        for (int i = 0; k->choices[i]; i++)
+            fprintf(out, "%s%s", i ? " | " : "  ", k->choices[i]);
+    else if (k->type == KEY_BOOL)
+        fprintf(out, "  true | false");
+    else if (k->max >= 9e15)
+        fprintf(out, "  at least %.15g", k->min);
+    else if (k->max > k->min && k->type != KEY_FRAME)
+        fprintf(out, "  %.15g to %.15g", k->min, k->max);
+    if (*k->unit)
+        fprintf(out, " %s", k->unit);
+}
+
+void profile_print_keys(FILE *out)
+{
+    for (int i = 0; i < spec_key_count; i++) {
+        const struct spec_key *k = &spec_keys[i];
+        const char *text = k->default_text;
+
+        fprintf(out, "%-26s %-14s", k->path, !text ? "(derived)" : *text ? text : "(required)");
+        print_range(k, out);
+        fprintf(out, "\n    %s\n", k->help);
+    }
+}
