@@ -23,7 +23,19 @@ static const struct cli_option common_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option profile_options[] = {
+    {"set", "KEY=VALUE", "change one key of the profile; may be repeated"},
+    {"json", NULL, "print JSON"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_command commands[] = {
+    {"count", "PROFILE", 1, 1, "parameters, FLOPs and memory, per layer and in total",
+     profile_options, cmd_count},
+    {"check", "PROFILE", 1, 1, "all errors and warnings of a profile in one pass", profile_options,
+     cmd_check},
+    {"show", "PROFILE", 1, 1, "the resolved profile: every key, lists only", profile_options,
+     cmd_show},
     {"help", "[COMMAND]", 0, 2, "list the commands, or explain one", no_options, cmd_help},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -246,6 +258,16 @@ bool cli_has(const struct cli_args *a, const char *option)
 }
 
 // ---- shared by the commands ---------------------------------------------------------------------
+
+int cli_profile(const struct cli_args *a, const char *path, struct spec *spec)
+{
+    struct problems p = {0};
+    int rc = profile_load(path, a->set, a->n_set, spec, &p);
+
+    problems_print(&p, stderr);
+    problems_release(&p);
+    return rc < 0 ? CLI_INPUT : 0;
+}
 
 int cli_fail(const struct err *err, int code)
 {

@@ -56,6 +56,9 @@ int cli_fail(const struct err *err, int code); // prints "lathe: …" on stderr,
 void cli_print_json(json_t *j);                // indented, newline; takes the reference
 
 // The commands, one function per row; defined in cmd_*.c. Prototypes stand here, rows in cli.c.
+int cmd_count(const struct cli_command *cmd, int argc, char **argv);
+int cmd_check(const struct cli_command *cmd, int argc, char **argv);
+int cmd_show(const struct cli_command *cmd, int argc, char **argv);
 
 // Runs argv[1..]; -1 when there is no command, so that the workbench should open.
 int cli_main(int argc, char **argv);

@@ -6,6 +6,7 @@
 
 #include "engine/count.h"
 #include "engine/gen.h"
+#include "engine/model.h"
 
 static struct lane_source points(enum shape shape, double a, double b, double c)
 {
@@ -298,6 +299,28 @@ static void activations_by_hand(void **state)
     assert_int_equal(count_of(s).activations_bytes, INT64_MAX);
 }
 
+// The estimate is the layout of the CPU backend but for the rounding of each tensor to 64 bytes.
+static void activations_agree_with_the_model(void **state)
+{
+    static const int early[] = {4, 2, 1, 1};
+    struct spec specs[] = {crown18(FRAME_LITERAL), gpt2(true), gpt2(false), ilr(false, early),
+                           ilr(true, NULL)};
+
+    (void)state;
+    specs[0].train.micro_batch_size = 2;
+    specs[3].model.qk_norm = QK_HEAD;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct model_plan plan;
+        int64_t tensors = 24 * (spec_reuse_total(&specs[i].model) + 1), counted;
+
+        model_plan(&specs[i], model_sizes_cpu, &plan);
+        counted = count_of(specs[i]).activations_bytes;
+        if (counted > plan.activations || counted < plan.activations - 64 * tensors)
+            fail_msg("model %zu: counted %lld, planned %lld", i, (long long)counted,
+                     (long long)plan.activations);
+    }
+}
+
 // ---- JSON ---------------------------------------------------------------------------------------
 
 static int64_t number(const json_t *j, const char *a, const char *b)
@@ -354,6 +377,7 @@ int main(void)
         cmocka_unit_test(repeated_layers_multiply_flops_not_parameters),
         cmocka_unit_test(memory_of_weights_and_kv_cache),
         cmocka_unit_test(activations_by_hand),
+        cmocka_unit_test(activations_agree_with_the_model),
         cmocka_unit_test(json_has_the_documented_members),
     };
 

@@ -2,10 +2,16 @@
 #include <locale.h>
 #include <stdio.h>
 
+#include "engine/cli.h"
+
 int main(int argc, char **argv)
 {
+    int rc;
+
     setlocale(LC_CTYPE, "");
-    (void)argv;
-    fprintf(stderr, "usage: lathe COMMAND\n");
-    return argc > 1 ? 2 : 0;
+    rc = cli_main(argc, argv);
+    if (rc >= 0)
+        return rc;
+    fprintf(stderr, "usage: lathe COMMAND\nlathe help lists the commands\n");
+    return CLI_USAGE;
 }
