@@ -6,9 +6,10 @@
 #include "kernels/backend.h"
 #include "kernels/cpu.h"
 #include "kernels/oplist.h"
+#include "kernels/trace.h"
 #include "tests/cases.h"
 
-static struct backend *ref, *cpu;
+static struct backend *ref, *cpu, *traced;
 
 static struct backend *open_backend(const char *name, int threads)
 {
@@ -60,6 +61,52 @@ static void compare_op(const char *op, struct backend *be)
 static void cpu_op_matches_reference(void **state)
 {
     compare_op(*state, cpu);
+}
+
+static int op_index(const char *op)
+{
+    int i = 0;
+
+    while (strcmp(backend_op_name(i), op) != 0)
+        i++;
+    return i;
+}
+
+static void trace_counts_and_changes_nothing(void **state)
+{
+    const char *op = *state;
+    uint64_t cases = 0;
+
+    trace_reset(traced);
+    compare_op(op, traced);
+    for (int i = 0; i < op_cases_count; i++)
+        cases += strcmp(op_cases[i].op, op) == 0;
+    assert_int_equal(trace_row(traced, op_index(op))->calls, cases);
+    assert_true(trace_row(traced, op_index(op))->bytes >= 4 * cases);
+    assert_true(trace_row(traced, op_index(op))->ns > 0);
+    assert_null(trace_first_bad(traced).op);
+}
+
+// The output that goes bad is named, and stays the first although later ones are bad too.
+static void trace_names_the_op_that_went_bad(void **state)
+{
+    static const struct op_case good = {"gelu_forward", {33}, 0};
+    static const struct op_case bad = {"rmsnorm_backward", {5, 3, 24, 48, 7}, 0};
+    struct fixture f;
+
+    (void)state;
+    trace_reset(traced);
+    for (int pass = 0; pass < 3; pass++) {
+        fixture_init(&f, pass == 0 ? &good : &bad, ref, true);
+        if (pass > 0)
+            fixture_tensor(&f, pass == 1 ? "dw" : "dy")->before[0] = NAN;
+        fixture_run(&f, traced);
+        fixture_release(&f);
+    }
+    assert_string_equal(trace_first_bad(traced).op, "rmsnorm_backward");
+    assert_string_equal(trace_first_bad(traced).output, "dw");
+    trace_reset(traced);
+    assert_null(trace_first_bad(traced).op);
 }
 
 static void run_twice(struct backend *a, struct backend *b, void (*between)(struct backend *))
@@ -331,7 +378,8 @@ static int open_all(void **state)
     (void)state;
     ref = open_backend("ref", 1);
     cpu = open_backend("cpu", 2);
-    return 0;
+    traced = trace_open(open_backend("cpu", 2), true);
+    return traced ? 0 : -1;
 }
 
 static int close_all(void **state)
@@ -339,10 +387,13 @@ static int close_all(void **state)
     (void)state;
     backend_close(ref);
     backend_close(cpu);
+    backend_close(traced);
     return 0;
 }
 
 #define TEST_OP(op) {"cpu: " #op, cpu_op_matches_reference, NULL, NULL, (void *)(uintptr_t) #op},
+#define TEST_TRACE(op)                                                                             \
+    {"trace: " #op, trace_counts_and_changes_nothing, NULL, NULL, (void *)(uintptr_t) #op},
 #define TEST_ON(test, be)                                                                          \
     {                                                                                              \
 #be ": " #test, test, NULL, NULL, &be                                                      \
@@ -351,7 +402,8 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        COMPUTE_OPS(TEST_OP) //
+        COMPUTE_OPS(TEST_OP) COMPUTE_OPS(TEST_TRACE) //
+        cmocka_unit_test(trace_names_the_op_that_went_bad),
         cmocka_unit_test(same_thread_count_gives_same_bits),
         cmocka_unit_test(scratch_contents_never_matter),
         cmocka_unit_test(any_thread_count_is_right),
