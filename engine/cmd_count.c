@@ -16,8 +16,9 @@ static void print_title(const struct spec *s)
     const struct model_spec *m = &s->model;
     char vocab[UNIT_SIZE];
 
-    printf("%s: %d layers, d_model %d, head_dim %d, vocabulary %s", s->name, m->n_layers,
-           m->d_model, m->head_dim, unit_thousands(vocab, spec_padded_vocab(m)));
+    printf("%s: %d layer%s, d_model %d, head_dim %d, vocabulary %s", s->name, m->n_layers,
+           m->n_layers == 1 ? "" : "s", m->d_model, m->head_dim,
+           unit_thousands(vocab, spec_padded_vocab(m)));
     if (spec_padded_vocab(m) != m->vocab)
         printf(" (%s padded)", unit_thousands(vocab, m->vocab));
     printf("\n\n");
