@@ -54,5 +54,7 @@ int text_width(const char *utf8); // columns
 
 // For tests: rows as text with trailing blanks cut, newline after each. Caller frees.
 char *canvas_dump(const struct canvas *c);
+// The roles of all cells, one letter each, a line per row. Caller frees.
+char *canvas_dump_roles(const struct canvas *c);
 
 #endif

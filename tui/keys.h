@@ -101,12 +101,16 @@ struct key_binding {
     int key, key2, key3; // 0 = none
     const char *keys;    // as shown: "k Up"
     const char *label;   // in the bottom bar: "Value", NULL = help only
+    int rank;            // in the bottom bar: 1 stays longest when the terminal is narrow
     const char *group;   // heading in help: "move", "change", …
     const char *help;    // one line
 };
 
 extern const struct key_binding key_table[];
 extern const int key_table_count;
+
+// What a key is called: "k", "Ctrl-R", "Up". Writes into out (at least 16 bytes) and returns it.
+char *key_name(int key, char *out);
 
 // The command of a key in a context, falling back to CTX_GLOBAL.
 enum command keys_find(enum context context, int key);

@@ -17,6 +17,11 @@ struct screen {
     bool (*command)(struct app *app, enum command cmd); // false: not handled
     bool (*tick)(struct app *app);         // new data? true = redraw; NULL: never changes by itself
     const char *(*shell)(struct app *app); // the command that does the same, for the bottom line
+    // Milliseconds until tick() is wanted next, -1 = not before a key; NULL: 500 (when there is a
+    // tick). A screen on which nothing can move must say -1, so that an idle workbench never wakes.
+    int (*wait_ms)(struct app *app);
+    // A key before it is looked up, for screens with an input of their own; NULL or false: not used.
+    bool (*key)(struct app *app, int key);
 };
 
 extern const struct screen screen_design, screen_monitor, screen_runs;

@@ -6,13 +6,15 @@
 
 enum role {
     ROLE_TEXT,
-    ROLE_DIM,       // secondary text, axes
-    ROLE_TITLE,     // names, active tab
-    ROLE_KEY,       // a key in the bottom bar
-    ROLE_CURSOR,    // the focused cell or row (reverse)
-    ROLE_SELECTED,  // inside the selection
-    ROLE_BAR,       // bars of the drawing
-    ROLE_BAR_GHOST, // reference or preview
+    ROLE_DIM,        // secondary text, axes
+    ROLE_TITLE,      // names, active tab
+    ROLE_KEY,        // a key in the bottom bar
+    ROLE_CURSOR,     // the focused cell or row (reverse)
+    ROLE_SELECTED,   // inside the selection
+    ROLE_BAR,        // bars of the drawing
+    ROLE_BAR_MARKED, // bars inside the selection
+    ROLE_BAR_CURSOR, // the bar of the cursor's layer
+    ROLE_BAR_GHOST,  // reference or preview
     ROLE_CURVE_A,
     ROLE_CURVE_B,
     ROLE_CURVE_C,

@@ -1,0 +1,133 @@
+#include "tui/keys.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/utf8.h"
+
+// Lower case is harmless, upper case changes or ends something. Every F-key has a letter.
+const struct key_binding key_table[] = {
+    // context, command, keys, shown, label, rank, group, help
+    {CTX_GLOBAL, CMD_HELP, '?', K_F1, 0, "? F1", "Help", 1, "everywhere", "this page"},
+    {CTX_GLOBAL, CMD_SCREEN_DESIGN, '1', K_F2, 0, "1 F2", NULL, 0, "everywhere",
+     "Design: draw the layers"},
+    {CTX_GLOBAL, CMD_SCREEN_MONITOR, '2', K_F3, 0, "2 F3", NULL, 0, "everywhere",
+     "Monitor: watch a run"},
+    {CTX_GLOBAL, CMD_SCREEN_RUNS, '3', K_F4, 0, "3 F4", NULL, 0, "everywhere",
+     "Runs: all runs of this project"},
+    {CTX_GLOBAL, CMD_REPAINT, K_CTRL('L'), 0, 0, "Ctrl-L", NULL, 0, "everywhere",
+     "paint the whole screen again"},
+    {CTX_GLOBAL, CMD_SUSPEND, K_CTRL('Z'), 0, 0, "Ctrl-Z", NULL, 0, "everywhere",
+     "back to the shell; fg returns"},
+    {CTX_GLOBAL, CMD_CANCEL, K_ESC, 0, 0, "Esc", NULL, 0, "everywhere", "one step back"},
+    {CTX_GLOBAL, CMD_QUIT, 'q', K_F10, 0, "q F10", "Quit", 2, "everywhere",
+     "leave the workbench; runs go on"},
+
+    {CTX_GLOBAL, CMD_LEFT, 'h', K_LEFT, 0, "h Left", NULL, 0, "move", "left"},
+    {CTX_GLOBAL, CMD_RIGHT, 'l', K_RIGHT, 0, "l Right", NULL, 0, "move", "right"},
+    {CTX_GLOBAL, CMD_DOWN, 'j', K_DOWN, 0, "j Down", NULL, 0, "move", "down"},
+    {CTX_GLOBAL, CMD_UP, 'k', K_UP, 0, "k Up", NULL, 0, "move", "up"},
+    {CTX_GLOBAL, CMD_FIRST, '0', K_HOME, 0, "0 Home", NULL, 0, "move", "first"},
+    {CTX_GLOBAL, CMD_LAST, '$', K_END, 0, "$ End", NULL, 0, "move", "last"},
+    {CTX_GLOBAL, CMD_PAGE_DOWN, K_CTRL('D'), K_PGDN, 0, "Ctrl-D PgDn", NULL, 0, "move",
+     "a page down"},
+    {CTX_GLOBAL, CMD_PAGE_UP, K_CTRL('U'), K_PGUP, 0, "Ctrl-U PgUp", NULL, 0, "move", "a page up"},
+    {CTX_GLOBAL, CMD_NEXT_LANE, K_TAB, 0, 0, "Tab", NULL, 0, "move", "next lane or pane"},
+    {CTX_GLOBAL, CMD_PREV_LANE, K_BACKTAB, 0, 0, "S-Tab", NULL, 0, "move", "previous lane or pane"},
+
+    {CTX_DESIGN, CMD_LEFT, 'h', K_LEFT, 0, "h Left", NULL, 0, "move", "previous layer"},
+    {CTX_DESIGN, CMD_RIGHT, 'l', K_RIGHT, 0, "l Right", NULL, 0, "move", "next layer"},
+    {CTX_DESIGN, CMD_FIRST, '0', K_HOME, 0, "0 Home", NULL, 0, "move", "first layer"},
+    {CTX_DESIGN, CMD_LAST, '$', K_END, 0, "$ End", NULL, 0, "move", "last layer"},
+    {CTX_DESIGN, CMD_NEXT_LANE, K_TAB, 0, 0, "Tab", "Lane", 6, "move",
+     "next lane: FFN width, heads, kv heads, reuse"},
+    {CTX_DESIGN, CMD_PREV_LANE, K_BACKTAB, 0, 0, "S-Tab", NULL, 0, "move", "previous lane"},
+    {CTX_DESIGN, CMD_STEP_UP, 'k', K_UP, 0, "k Up", "Raise", 3, "change",
+     "raise by one legal step"},
+    {CTX_DESIGN, CMD_STEP_DOWN, 'j', K_DOWN, 0, "j Down", "Lower", 4, "change",
+     "lower by one legal step"},
+    {CTX_DESIGN, CMD_STEP_UP4, 'K', K_PGUP, 0, "K PgUp", NULL, 0, "change", "raise by four steps"},
+    {CTX_DESIGN, CMD_STEP_DOWN4, 'J', K_PGDN, 0, "J PgDn", NULL, 0, "change",
+     "lower by four steps"},
+    {CTX_DESIGN, CMD_SET_VALUE, '=', 0, 0, "=", "Set", 9, "change",
+     "type a value: 2304, *1.1 or +256"},
+    {CTX_DESIGN, CMD_GENERATOR, 'g', 0, 0, "g", "Shape", 8, "change",
+     "a generator for the whole lane, with preview"},
+    {CTX_DESIGN, CMD_UNDO, 'u', 0, 0, "u", "Undo", 7, "change", "undo"},
+    {CTX_DESIGN, CMD_REDO, K_CTRL('R'), 0, 0, "Ctrl-R", NULL, 0, "change", "redo"},
+    {CTX_DESIGN, CMD_SELECT, 'v', 0, 0, "v", "Select", 10, "select",
+     "start or end a range of layers"},
+    {CTX_DESIGN, CMD_SELECT_ALL, 'V', 0, 0, "V", NULL, 0, "select", "all layers"},
+    {CTX_DESIGN, CMD_CANCEL, K_ESC, 0, 0, "Esc", NULL, 0, "select", "no selection"},
+    {CTX_DESIGN, CMD_PIN, 'R', 0, 0, "R", "Reference", 12, "keep",
+     "make this the reference all % compare with"},
+    {CTX_DESIGN, CMD_SAVE, 'w', 0, 0, "w", "Save", 11, "keep", "save the profile"},
+    {CTX_DESIGN, CMD_SAVE_AS, 'W', 0, 0, "W", NULL, 0, "keep", "save under another name"},
+    {CTX_DESIGN, CMD_OPEN, 'O', 0, 0, "O", "Open", 13, "keep", "open another profile"},
+    {CTX_DESIGN, CMD_LAUNCH, K_ENTER, 0, 0, "Enter", "Train", 5, "keep",
+     "train this: shows what will run and asks"},
+
+    {CTX_MONITOR, CMD_PREV_RUN, '[', 0, 0, "[", "Older", 9, "run", "the run before this one"},
+    {CTX_MONITOR, CMD_NEXT_RUN, ']', 0, 0, "]", "Newer", 10, "run", "the run after this one"},
+    {CTX_MONITOR, CMD_CHECKPOINT, 'c', 0, 0, "c", "Checkpoint", 5, "run",
+     "write a checkpoint after this step"},
+    {CTX_MONITOR, CMD_PAUSE, 'P', 0, 0, "P", "Pause", 3, "run", "pause, or go on"},
+    {CTX_MONITOR, CMD_STOP, 'S', 0, 0, "S", "Stop", 4, "run",
+     "stop after this step, with a checkpoint (asks)"},
+    {CTX_MONITOR, CMD_METRIC, 'm', 0, 0, "m", "Metric", 6, "picture", "next metric"},
+    {CTX_MONITOR, CMD_AXIS, 'x', 0, 0, "x", "Axis", 7, "picture",
+     "tokens, steps, hours or FLOPs across"},
+    {CTX_MONITOR, CMD_LOG_Y, 'o', 0, 0, "o", "Log y", 8, "picture", "logarithmic or linear height"},
+    {CTX_MONITOR, CMD_LOG, 'l', 0, 0, "l", "Log", 12, "picture", "the end of log.txt"},
+    {CTX_MONITOR, CMD_FREEZE, 'f', 0, 0, "f", "Freeze", 11, "picture",
+     "hold the picture still; the run goes on"},
+
+    {CTX_RUNS, CMD_WATCH, K_ENTER, 0, 0, "Enter", "Watch", 3, "run", "watch it in Monitor"},
+    {CTX_RUNS, CMD_RESUME_RUN, 'R', 0, 0, "R", "Resume", 4, "run",
+     "go on from its last checkpoint"},
+    {CTX_RUNS, CMD_EDIT, 'E', 0, 0, "E", "Edit", 5, "run", "its profile as a new design"},
+    {CTX_RUNS, CMD_DELETE, 'D', 0, 0, "D", "Delete", 6, "run", "move it to runs/.trash (asks)"},
+    {CTX_RUNS, CMD_SORT, '>', 0, 0, ">", "Sort", 7, "list", "sort by the next column"},
+    {CTX_RUNS, CMD_SORT_BACK, '<', 0, 0, "<", NULL, 0, "list", "sort by the previous column"},
+};
+
+const int key_table_count = sizeof key_table / sizeof *key_table;
+
+static bool has_key(const struct key_binding *b, int key)
+{
+    return key && (b->key == key || b->key2 == key || b->key3 == key);
+}
+
+static enum command find_in(enum context context, int key)
+{
+    for (int i = 0; i < key_table_count; i++)
+        if (key_table[i].context == context && has_key(&key_table[i], key))
+            return key_table[i].command;
+    return CMD_NONE;
+}
+
+enum command keys_find(enum context context, int key)
+{
+    enum command own = find_in(context, key);
+
+    return own != CMD_NONE ? own : find_in(CTX_GLOBAL, key);
+}
+
+char *key_name(int key, char *out)
+{
+    static const char *const names[] = {
+        "Up",   "Down",  "Left", "Right", "Home",  "End",       "PgUp",
+        "PgDn", "Enter", "Esc",  "Tab",   "S-Tab", "Backspace", "Delete",
+    };
+
+    if (key >= K_F1 && key <= K_F10)
+        snprintf(out, 16, "F%d", key - K_F1 + 1);
+    else if (key > KEYCODE_BASE && key - K_UP < (int)(sizeof names / sizeof *names))
+        snprintf(out, 16, "%s", names[key - K_UP]);
+    else if (key > 0 && key < 0x20)
+        snprintf(out, 16, "Ctrl-%c", key | 0x40);
+    else
+        out[utf8_put(out, (uint32_t)key)] = 0;
+    return out;
+}
