@@ -327,6 +327,7 @@ static int apply_sidecar(struct shard *s, const struct shard_sidecar *c, struct 
 int shard_open(struct shard *s, const char *path, enum token_dtype dtype, struct err *err)
 {
     struct shard_sidecar sidecar;
+    char path_tried[SPEC_PATH_SIZE];
 
     *s = (struct shard){.fd = -1, .eot = -1};
     if (open_path(s, path, err) < 0 || map_file(s, err) < 0)
@@ -341,7 +342,9 @@ int shard_open(struct shard *s, const char *path, enum token_dtype dtype, struct
         goto fail;
     return 0;
 fail:
+    memcpy(path_tried, s->path, sizeof path_tried);
     shard_close(s);
+    memcpy(s->path, path_tried, sizeof s->path);
     return -1;
 }
 

@@ -40,7 +40,7 @@ const char *shard_data_dir(void);
 // Opens path as given, or below the data directory when it is relative and not there. dtype is
 // what the profile declares for headerless files; TOKENS_AUTO = nothing. Fails with the likely true
 // layout when the content contradicts the declared type. s may be uninitialised; after a failure
-// it needs no closing.
+// it needs no closing and s->path still says which file was looked at.
 int shard_open(struct shard *s, const char *path, enum token_dtype dtype, struct err *err);
 void shard_close(struct shard *s);
 
@@ -92,6 +92,9 @@ int shard_add(struct shard_writer *w, const uint16_t *ids, int64_t n, int64_t so
               struct err *err);
 int shard_add32(struct shard_writer *w, const uint32_t *ids, int64_t n, int64_t source_bytes,
                 struct err *err);
+// Everything is on the disk under its temporary name afterwards: what can fail has failed. Lets
+// several files be finished before the first is committed; shard_commit calls it when it was not.
+int shard_finish(struct shard_writer *w, struct err *err);
 int shard_commit(struct shard_writer *w, struct err *err); // frees w in every case
 void shard_abort(struct shard_writer *w);                  // removes what was written; NULL is fine
 

@@ -30,6 +30,7 @@ enum { PART_INDEX, PART_SIDECAR, PART_TOKENS, N_PARTS }; // the order of the ren
 struct shard_writer {
     struct part part[N_PARTS];
     int width; // bytes per id
+    bool finished;
     int vocab, eot;
     int64_t tokens, documents, source_bytes, seed;
     uint32_t crc;
@@ -291,15 +292,24 @@ static int write_sidecar(struct shard_writer *w, struct err *err)
     return rc;
 }
 
+int shard_finish(struct shard_writer *w, struct err *err)
+{
+    if (w->finished)
+        return 0;
+    if (write_header(w, err) < 0 || write_sidecar(w, err) < 0)
+        return -1;
+    for (int i = 0; i < N_PARTS; i++)
+        if (part_finish(&w->part[i], err) < 0)
+            return -1;
+    w->finished = true;
+    return 0;
+}
+
 int shard_commit(struct shard_writer *w, struct err *err)
 {
     char *dir = xstrdup(w->part[PART_TOKENS].path);
-    int rc = write_header(w, err);
+    int rc = shard_finish(w, err);
 
-    if (rc == 0)
-        rc = write_sidecar(w, err);
-    for (int i = 0; rc == 0 && i < N_PARTS; i++)
-        rc = part_finish(&w->part[i], err);
     for (int i = 0; rc == 0 && i < N_PARTS; i++)
         rc = part_rename(&w->part[i], err);
     if (rc == 0)
