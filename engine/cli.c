@@ -29,6 +29,31 @@ static const struct cli_option profile_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option data_prepare_options[] = {
+    {"out", "DIR", "where train.bin and val.bin go (default $LATHE_DATA/NAME, else data/NAME)"},
+    {"seed", "N", "of the split and of the order of documents (default 1)"},
+    {"val-share", "S", "share of the documents held out (default 0.5%; 0 = none)"},
+    {"separator", "TEXT", "cut files here instead of at blank lines; \\n and \\t are understood"},
+    {"force", NULL, "prepare again and replace what is there"},
+    {"json", NULL, "the result as JSON"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option data_audit_options[] = {
+    {"vocab", "N", "vocabulary of the model (default the file's own)"},
+    {"dtype", "u16|u32", "type of the ids of a file without header"},
+    {"json", NULL, "the result as JSON"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option data_peek_options[] = {
+    {"n", "N", "how many tokens (default 100)"},
+    {"offset", "K", "the first one (default 0)"},
+    {"dtype", "u16|u32", "type of the ids of a file without header"},
+    {"json", NULL, "the result as JSON"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_command commands[] = {
     {"count", "PROFILE", 1, 1, "parameters, FLOPs and memory, per layer and in total",
      profile_options, cmd_count},
@@ -36,6 +61,14 @@ static const struct cli_command commands[] = {
      cmd_check},
     {"show", "PROFILE", 1, 1, "the resolved profile: every key, lists only", profile_options,
      cmd_show},
+    {"data prepare", "[gcide|FILE…]", 0, -1,
+     "make token files from the built-in corpus or from text, plain or gzip", data_prepare_options,
+     cmd_data_prepare},
+    {"data audit", "FILE", 1, 1,
+     "judge whether a token file may be trained on (exit 3: it may not)", data_audit_options,
+     cmd_data_audit},
+    {"data peek", "FILE", 1, 1, "show tokens decoded, with document ends", data_peek_options,
+     cmd_data_peek},
     {"help", "[COMMAND]", 0, 2, "list the commands, or explain one", no_options, cmd_help},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

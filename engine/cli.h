@@ -59,6 +59,9 @@ void cli_print_json(json_t *j);                // indented, newline; takes the r
 int cmd_count(const struct cli_command *cmd, int argc, char **argv);
 int cmd_check(const struct cli_command *cmd, int argc, char **argv);
 int cmd_show(const struct cli_command *cmd, int argc, char **argv);
+int cmd_data_prepare(const struct cli_command *cmd, int argc, char **argv);
+int cmd_data_audit(const struct cli_command *cmd, int argc, char **argv);
+int cmd_data_peek(const struct cli_command *cmd, int argc, char **argv);
 
 // Runs argv[1..]; -1 when there is no command, so that the workbench should open.
 int cli_main(int argc, char **argv);

@@ -428,12 +428,13 @@ static int write_parts(struct prepare *p, struct err *err)
         goto out;
     if (write_docs(p, train, val, err) < 0)
         goto out;
-    if (val && shard_commit(val, err) < 0) {
-        val = NULL;
+    if ((val && shard_finish(val, err) < 0) || shard_finish(train, err) < 0)
         goto out;
-    }
+    // the training file last: whoever finds it finds everything
+    rc = val ? shard_commit(val, err) : 0;
     val = NULL;
-    // last: whoever finds the training file finds everything
+    if (rc < 0)
+        goto out;
     rc = shard_commit(train, err);
     train = NULL;
     if (rc == 0 && p->r->no_val)

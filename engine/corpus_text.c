@@ -157,14 +157,14 @@ static void cut_entries(struct cutter *c, size_t len)
     size_t start = 0, at = 0;
     const char *hit;
 
-    while ((hit = memmem(c->text + at, len - at, "\n\n", 2))) {
-        at = (size_t)(hit - c->text) + 2;
-        if (at == len || isspace((unsigned char)c->text[at])) {
-            at--; // the second line end may begin the next pair
+    while ((hit = memchr(c->text + at, '\n', len - at))) {
+        size_t i = (size_t)(hit - c->text);
+
+        at = i + 1;
+        if (i + 2 >= len || c->text[i + 1] != '\n' || isspace((unsigned char)c->text[i + 2]))
             continue;
-        }
-        add_part(c, start, at - 2);
-        start = at;
+        add_part(c, start, i);
+        start = at = i + 2;
     }
     add_part(c, start, len);
 }

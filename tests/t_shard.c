@@ -1,12 +1,10 @@
-// Token files: written and read back, refused by name, judged before training.
+// Token files: written and read back, refused by name.
 #include "tests/t.h"
+#include "tests/tokens.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <jansson.h>
 
 #include "engine/audit.h"
 #include "engine/buf.h"
@@ -15,43 +13,6 @@
 #include "engine/shard.h"
 
 // ---- helpers ------------------------------------------------------------------------------------
-
-static void write_bytes(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
-// Ids of a made-up language: skewed, all below vocab.
-static uint32_t word(uint64_t key, int64_t i, int vocab)
-{
-    double u = rng_uniform(key, (uint64_t)i);
-
-    return (uint32_t)(u * u * u * vocab);
-}
-
-static void write_u16(const char *path, int64_t n, int vocab)
-{
-    uint16_t *ids = xmalloc((size_t)n * sizeof *ids);
-
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = (uint16_t)word(7, i, vocab);
-    write_bytes(path, ids, (size_t)n * sizeof *ids);
-    free(ids);
-}
-
-static void write_u32(const char *path, int64_t n, int vocab)
-{
-    uint32_t *ids = xmalloc((size_t)n * sizeof *ids);
-
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = word(7, i, vocab);
-    write_bytes(path, ids, (size_t)n * sizeof *ids);
-    free(ids);
-}
 
 // An llm.c file as llm.c's own scripts write it: nothing behind the third int.
 static void write_llmc(const char *path, int32_t magic, int32_t version, int32_t count,
@@ -62,28 +23,8 @@ static void write_llmc(const char *path, int32_t magic, int32_t version, int32_t
 
     buf_add(&b, h, sizeof h);
     buf_add(&b, ids, size);
-    write_bytes(path, b.data, b.len);
+    tokens_write_bytes(path, b.data, b.len);
     buf_release(&b);
-}
-
-static const struct shard_meta byte_meta = {.vocab = 257,
-                                            .eot = 256,
-                                            .tokenizer = "bytes",
-                                            .source = "test",
-                                            .license = "none",
-                                            .split = "train",
-                                            .seed = 5};
-
-static void write_two_documents(const char *path)
-{
-    const uint16_t a[] = {'a', 'b', 'c'}, b[] = {'d'};
-    struct err err = ERR_INIT;
-    struct shard_writer *w = shard_create(path, &byte_meta, &err);
-
-    assert_non_null(w);
-    assert_int_equal(shard_add(w, a, 3, 3, &err), 0);
-    assert_int_equal(shard_add(w, b, 1, 1, &err), 0);
-    assert_int_equal(shard_commit(w, &err), 0);
 }
 
 static void refuses(const char *path, enum token_dtype dtype, const char *expect)
@@ -116,7 +57,7 @@ static void written_documents_are_read_back(void **state)
     struct shard s;
 
     (void)state;
-    write_two_documents(t_path("two.bin"));
+    tokens_write_two_documents(t_path("two.bin"));
     assert_int_equal(shard_open(&s, t_path("two.bin"), TOKENS_AUTO, &err), 0);
     assert_int_equal(s.n, 6);
     for (int i = 0; i < 6; i++)
@@ -141,7 +82,7 @@ static void files_have_the_documented_bytes(void **state)
     uint64_t ends[2];
 
     (void)state;
-    write_two_documents(t_path("bytes.bin"));
+    tokens_write_two_documents(t_path("bytes.bin"));
     assert_int_equal(file_read(t_path("bytes.bin"), 1 << 20, &b, &err), 0);
     assert_int_equal(b.len, 1024 + 2 * 6);
     memcpy(h, b.data, sizeof h);
@@ -159,7 +100,7 @@ static void files_have_the_documented_bytes(void **state)
 
 static void wide_vocabularies_get_32_bit_ids(void **state)
 {
-    struct shard_meta meta = byte_meta;
+    struct shard_meta meta = tokens_byte_meta;
     const uint32_t ids[] = {128000, 5, 70000};
     const uint16_t narrow[] = {9};
     struct err err = ERR_INIT;
@@ -191,7 +132,7 @@ static void writer_refuses_ids_outside_the_vocabulary(void **state)
 {
     const uint16_t large[] = {1, 257}, end[] = {256};
     struct err err = ERR_INIT;
-    struct shard_writer *w = shard_create(t_path("ids.bin"), &byte_meta, &err);
+    struct shard_writer *w = shard_create(t_path("ids.bin"), &tokens_byte_meta, &err);
 
     (void)state;
     assert_int_equal(shard_add(w, large, 2, 2, &err), -1);
@@ -212,11 +153,11 @@ static void abandoned_writer_leaves_nothing(void **state)
 
     (void)state;
     assert_int_equal(mkdir(dir, 0700), 0);
-    w = shard_create(path, &byte_meta, &err);
+    w = shard_create(path, &tokens_byte_meta, &err);
     assert_int_equal(shard_add(w, &id, 1, 1, &err), 0);
     shard_abort(w);
     assert_int_equal(rmdir(dir), 0); // empty
-    assert_null(shard_create(path, &byte_meta, &err));
+    assert_null(shard_create(path, &tokens_byte_meta, &err));
     assert_non_null(strstr(err.text, "No such file"));
     free(path);
     free(dir);
@@ -229,7 +170,7 @@ static void files_are_found_below_the_data_directory(void **state)
 
     (void)state;
     assert_int_equal(mkdir(t_path("corpora"), 0700), 0);
-    write_two_documents(t_path("corpora/t.bin"));
+    tokens_write_two_documents(t_path("corpora/t.bin"));
     assert_int_equal(setenv("LATHE_DATA", t_dir(), 1), 0);
     assert_int_equal(shard_open(&s, "corpora/t.bin", TOKENS_AUTO, &err), 0);
     shard_close(&s);
@@ -292,11 +233,11 @@ static void headerless_files_need_a_declared_type(void **state)
     const char *path = t_path("raw.bin");
 
     (void)state;
-    write_u16(path, 1001, 50257);
+    tokens_write_u16(path, 1001, 50257);
     refuses(path, TOKENS_AUTO, "must be declared: data.dtype");
     accepts(path, TOKENS_U16, 1001);
     refuses(path, TOKENS_U32, "no multiple of 4");
-    write_u32(path, 1000, 50257);
+    tokens_write_u32(path, 1000, 50257);
     accepts(path, TOKENS_U32, 1000);
 }
 
@@ -307,7 +248,7 @@ static void sidecar_can_declare_a_headerless_file(void **state)
     struct shard s;
 
     (void)state;
-    write_u16(path, 1000, 50257);
+    tokens_write_u16(path, 1000, 50257);
     t_write(json,
             "{\"dtype\": \"uint16\", \"vocab\": 50257, \"eot\": 50256, \"source_bytes\": 4321}");
     assert_int_equal(shard_open(&s, path, TOKENS_AUTO, &err), 0);
@@ -354,7 +295,7 @@ static void other_formats_are_refused_by_name(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        write_bytes(path, known[i].head, known[i].n);
+        tokens_write_bytes(path, known[i].head, known[i].n);
         refuses(path, TOKENS_AUTO, known[i].expect);
         refuses(path, TOKENS_U16, known[i].expect);
     }
@@ -370,13 +311,13 @@ static void datatrove_index_settles_the_width(void **state)
     uint64_t ends[] = {400, 1000};
 
     (void)state;
-    write_u16(path, 1000, 50257);
-    write_bytes(t_path("d.ds.index"), ends, sizeof ends);
+    tokens_write_u16(path, 1000, 50257);
+    tokens_write_bytes(t_path("d.ds.index"), ends, sizeof ends);
     refuses(path, TOKENS_AUTO,
             "datatrove token file ('.index' beside it) with 16-bit ids; declare");
     refuses(path, TOKENS_U32, "set data.dtype to u16");
     accepts(path, TOKENS_U16, 1000);
-    write_u32(path, 1000, 128256);
+    tokens_write_u32(path, 1000, 128256);
     refuses(path, TOKENS_U16, "set data.dtype to u32");
     accepts(path, TOKENS_U32, 1000);
 }
@@ -386,13 +327,13 @@ static void megatron_index_settles_the_width(void **state)
     unsigned char idx[34] = "MMIDIDX\0\0\1";
 
     (void)state;
-    write_u16(t_path("m.bin"), 1000, 50257);
+    tokens_write_u16(t_path("m.bin"), 1000, 50257);
     idx[16] = 8;
-    write_bytes(t_path("m.idx"), idx, sizeof idx);
+    tokens_write_bytes(t_path("m.idx"), idx, sizeof idx);
     refuses(t_path("m.bin"), TOKENS_AUTO, "Megatron token file ('.idx' beside it) with 16-bit ids");
     accepts(t_path("m.bin"), TOKENS_U16, 1000);
     idx[16] = 5; // int64
-    write_bytes(t_path("m.idx"), idx, sizeof idx);
+    tokens_write_bytes(t_path("m.idx"), idx, sizeof idx);
     refuses(t_path("m.bin"), TOKENS_U16, "not 16 or 32 bits wide");
 }
 
@@ -406,7 +347,7 @@ static void odd_files_are_refused(void **state)
     assert_int_equal(mkfifo(fifo, 0600), 0);
     refuses(fifo, TOKENS_AUTO, "no regular file");
     refuses("/dev/zero", TOKENS_U16, "no regular file");
-    write_bytes(empty, "", 0);
+    tokens_write_bytes(empty, "", 0);
     refuses(empty, TOKENS_U16, "is empty");
     refuses(t_path("absent.bin"), TOKENS_U16, "No such file");
     memset(name, 'x', sizeof name - 1);
@@ -422,7 +363,7 @@ static void shrinking_file_is_noticed(void **state)
     struct shard s;
 
     (void)state;
-    write_u16(path, 100000, 50257);
+    tokens_write_u16(path, 100000, 50257);
     assert_int_equal(shard_open(&s, path, TOKENS_U16, &err), 0);
     assert_int_equal(shard_check(&s, &err), 0);
     assert_int_equal(truncate(path, 1000), 0);
@@ -441,7 +382,7 @@ static void damaged_tokens_fail_the_checksum(void **state)
     FILE *f;
 
     (void)state;
-    write_two_documents(path);
+    tokens_write_two_documents(path);
     f = fopen(path, "r+b");
     assert_int_equal(fseek(f, 1024, SEEK_SET), 0);
     assert_int_equal(fputc('z', f), 'z');
@@ -459,14 +400,14 @@ static void wide_ids_read_as_narrow_are_refused_on_opening(void **state)
     const char *path = t_path("int32.bin");
 
     (void)state;
-    write_u32(path, 4000, 50280); // the published layer-wise-scaling runs
+    tokens_write_u32(path, 4000, 50280); // the published layer-wise-scaling runs
     refuses(path, TOKENS_U16,
             "zeros in its odd positions: it holds 32-bit ids; declare data.dtype");
-    write_u32(path, 4000, 128256);
+    tokens_write_u32(path, 4000, 128256);
     refuses(path, TOKENS_U16, "odd positions: it holds 32-bit ids");
-    write_u32(path, 4000, 27); // characters
+    tokens_write_u32(path, 4000, 27); // characters
     refuses(path, TOKENS_U16, "it holds 32-bit ids");
-    write_u32(path, 4000, 257);
+    tokens_write_u32(path, 4000, 257);
     refuses(path, TOKENS_U16, "it holds 32-bit ids");
 }
 
@@ -475,9 +416,9 @@ static void narrow_ids_read_as_wide_are_refused_on_opening(void **state)
     const char *path = t_path("int16.bin");
 
     (void)state;
-    write_u16(path, 4000, 50257);
+    tokens_write_u16(path, 4000, 50257);
     refuses(path, TOKENS_U32, "it holds 16-bit ids; declare data.dtype u16");
-    write_u16(path, 4000, 257); // bytes: the pairs stay below 2^24
+    tokens_write_u16(path, 4000, 257); // bytes: the pairs stay below 2^24
     refuses(path, TOKENS_U32, "it holds 16-bit ids");
 }
 
@@ -489,170 +430,16 @@ static void wider_and_swapped_ids_are_named(void **state)
 
     (void)state;
     for (int i = 0; i < 1000; i++)
-        ids64[i] = 1 + word(7, i, 50000);
-    write_bytes(path, ids64, sizeof ids64);
+        ids64[i] = 1 + tokens_word(7, i, 50000);
+    tokens_write_bytes(path, ids64, sizeof ids64);
     refuses(path, TOKENS_U16, "it holds 64-bit ids");
     refuses(path, TOKENS_U32, "it holds 64-bit ids");
     for (int i = 0; i < 1000; i++) {
         swapped[2 * i] = 0;
         swapped[2 * i + 1] = (uint16_t)ids64[i];
     }
-    write_bytes(path, swapped, sizeof swapped);
+    tokens_write_bytes(path, swapped, sizeof swapped);
     refuses(path, TOKENS_U16, "high bytes first");
-}
-
-// ---- audit --------------------------------------------------------------------------------------
-
-// A shard in memory, past what shard_open looks at.
-static struct shard memory_u16(const uint16_t *ids, int64_t n)
-{
-    struct shard s = {.path = "memory", .fd = -1, .u16 = ids, .n = n, .eot = -1};
-
-    return s;
-}
-
-static void audit_refuses(const struct shard *s, int vocab, const char *expect)
-{
-    struct err err = ERR_INIT;
-    struct audit a;
-
-    assert_int_equal(audit_shard(s, vocab, &a, &err), -1);
-    assert_false(a.ok);
-    assert_string_equal(a.verdict, err.text);
-    if (!strstr(err.text, expect))
-        fail_msg("expected '%s' in '%s'", expect, err.text);
-}
-
-static void audit_counts_what_is_there(void **state)
-{
-    const uint16_t ids[] = {5, 1, 5, 2, 5, 3, 5, 4, 7, 7};
-    struct shard s = memory_u16(ids, 10);
-    struct err err = ERR_INIT;
-    struct audit a;
-    json_t *j;
-
-    (void)state;
-    s.eot = 7;
-    assert_int_equal(audit_shard(&s, 8, &a, &err), 0);
-    assert_int_equal(a.scanned, 10);
-    assert_int_equal(a.max_id, 7);
-    assert_int_equal(a.most_common, 5);
-    assert_near(a.most_common_share, 0.4, 1e-12);
-    assert_int_equal(a.common[1].id, 7);
-    assert_int_equal(a.common[1].count, 2);
-    assert_int_equal(a.kinds, 6);
-    assert_int_equal(a.ends, 2);
-    assert_int_equal(a.longest_run, 2);
-    assert_int_equal(a.longest_run_at, 8);
-    assert_near(a.entropy_even, 0.8 * log2(1 / 0.8) + 0.2 * log2(1 / 0.2), 1e-12);
-    assert_near(a.entropy_odd, log2(5), 1e-12);
-    j = audit_to_json(&s, &a);
-    assert_true(json_is_true(json_object_get(j, "ok")));
-    assert_int_equal(json_integer_value(json_object_get(j, "longest_run")), 2);
-    json_decref(j);
-}
-
-static void audit_refuses_halves_of_wide_ids(void **state)
-{
-    enum { N = 20000 };
-    uint16_t *ids = xcalloc(N, sizeof *ids);
-    struct shard s = memory_u16(ids, N);
-    struct err err = ERR_INIT;
-    struct audit a;
-
-    (void)state;
-    for (int i = 0; i < N; i += 2)
-        ids[i] = (uint16_t)(1 + word(7, i, 50279));
-    audit_refuses(&s, 50280, "32-bit ids are being read as 16-bit ids");
-    assert_int_equal(audit_shard(&s, 50280, &a, &err), -1);
-    assert_near(a.entropy_odd, 0, 1e-12);
-    assert_near(a.most_common_share, 0.5, 0.001);
-    for (int i = 0; i < N; i += 2) // a 128k vocabulary: the high halves are 0 and 1
-        ids[i + 1] = word(9, i, 2) > 0;
-    audit_refuses(&s, 65536, "32-bit ids are being read as 16-bit ids");
-    free(ids);
-}
-
-static void audit_refuses_ids_beyond_the_vocabulary(void **state)
-{
-    uint16_t ids[100];
-    struct shard s = memory_u16(ids, 100);
-
-    (void)state;
-    for (int i = 0; i < 100; i++)
-        ids[i] = (uint16_t)(40 + i % 7);
-    ids[61] = 257;
-    audit_refuses(&s, 257,
-                  "1 of 100 ids are beyond the vocabulary of 257 (expected 0..256); the "
-                  "largest is 257, the first is 257 at token 61");
-    s.vocab = 47; // the file's own, when the model's is unknown
-    audit_refuses(&s, 0, "beyond the vocabulary of 47");
-}
-
-static void audit_refuses_constants_holes_and_missing_ends(void **state)
-{
-    enum { N = 40000 };
-    uint16_t *ids = xcalloc(N, sizeof *ids);
-    struct shard s = memory_u16(ids, N);
-    struct err err = ERR_INIT;
-    struct audit a;
-
-    (void)state;
-    audit_refuses(&s, 257, "100.0 % of its tokens are id 0");
-    for (int i = 0; i < N; i++)
-        ids[i] = (uint16_t)(32 + word(7, i, 90));
-    memset(ids + N / 2, 0, N / 2 * sizeof *ids); // a copy that stopped half-way
-    audit_refuses(&s, 257, "id 0 stands 20000 times in a row from token 20000");
-    for (int i = N / 2; i < N; i++)
-        ids[i] = (uint16_t)(32 + word(7, i, 90));
-    assert_int_equal(audit_shard(&s, 257, &a, &err), 0);
-    s.eot = 256;
-    audit_refuses(&s, 257, "end-of-text id 256 never occurs");
-    s.n = 1;
-    audit_refuses(&s, 257, "at least 2 are needed");
-    free(ids);
-}
-
-static void audit_accepts_small_honest_files(void **state)
-{
-    const char *text = "the cat sat on the mat\nand so it went";
-    uint16_t ids[64];
-    struct err err = ERR_INIT;
-    struct audit a;
-    struct shard s;
-
-    (void)state;
-    for (size_t i = 0; i < strlen(text); i++)
-        ids[i] = (unsigned char)text[i];
-    for (int64_t n = 2; n <= (int64_t)strlen(text); n++) {
-        s = memory_u16(ids, n);
-        if (audit_shard(&s, 257, &a, &err) < 0)
-            fail_msg("%lld bytes refused: %s", (long long)n, err.text);
-        assert_string_equal(a.verdict, "");
-    }
-    write_two_documents(t_path("honest.bin"));
-    assert_int_equal(shard_open(&s, t_path("honest.bin"), TOKENS_AUTO, &err), 0);
-    assert_int_equal(audit_shard(&s, 257, &a, &err), 0);
-    assert_int_equal(a.ends, 2);
-    shard_close(&s);
-}
-
-// 200 M tokens of a sparse file: bounded work, and the verdict says how much was looked at.
-static void audit_of_a_large_file_is_bounded(void **state)
-{
-    const char *path = t_path("large.bin");
-    struct err err = ERR_INIT;
-    struct audit a;
-    struct shard s;
-
-    (void)state;
-    write_u16(path, 1 << 20, 50257);
-    assert_int_equal(truncate(path, 400000000), 0);
-    assert_int_equal(shard_open(&s, path, TOKENS_U16, &err), 0);
-    assert_int_equal(audit_shard(&s, 50257, &a, &err), -1);
-    assert_true(a.scanned > AUDIT_MAX_TOKENS / 2 && a.scanned <= AUDIT_MAX_TOKENS);
-    assert_int_equal(a.tokens, 200000000);
-    shard_close(&s);
 }
 
 // ---- damage -------------------------------------------------------------------------------------
@@ -668,7 +455,7 @@ static void random_damage_is_survived(void **state)
     int opened = 0;
 
     (void)state;
-    write_two_documents(path);
+    tokens_write_two_documents(path);
     assert_int_equal(file_read(path, 1 << 20, &tokens, &err), 0);
     assert_int_equal(file_read(json, 1 << 20, &side, &err), 0);
     for (int i = 0; i < 1500; i++) {
@@ -684,8 +471,8 @@ static void random_damage_is_survived(void **state)
             j.data[rng_u64(key, at) % j.len] = (char)rng_u64(key, at + 1);
         if (rng_u64(key, at++) % 4 == 0)
             t.len = rng_u64(key, at++) % t.len;
-        write_bytes(path, t.data, t.len);
-        write_bytes(json, j.data, j.len);
+        tokens_write_bytes(path, t.data, t.len);
+        tokens_write_bytes(json, j.data, j.len);
         if (shard_open(&s, path, (enum token_dtype)(i % 3), &err) == 0) {
             opened++;
             audit_shard(&s, i % 2 ? 257 : 0, &a, &err);
@@ -725,12 +512,6 @@ int main(void)
         cmocka_unit_test(wide_ids_read_as_narrow_are_refused_on_opening),
         cmocka_unit_test(narrow_ids_read_as_wide_are_refused_on_opening),
         cmocka_unit_test(wider_and_swapped_ids_are_named),
-        cmocka_unit_test(audit_counts_what_is_there),
-        cmocka_unit_test(audit_refuses_halves_of_wide_ids),
-        cmocka_unit_test(audit_refuses_ids_beyond_the_vocabulary),
-        cmocka_unit_test(audit_refuses_constants_holes_and_missing_ends),
-        cmocka_unit_test(audit_accepts_small_honest_files),
-        cmocka_unit_test(audit_of_a_large_file_is_bounded),
         cmocka_unit_test(random_damage_is_survived),
     };
 
