@@ -13,15 +13,20 @@
 enum { CONTROL_MAX_CLIENTS = 16, CONTROL_MAX_LINE = 65536 };
 
 struct control_server;
-// handler returns the reply (new reference); `who` is the peer's name@host from the request.
+// The handler gets only known commands and returns the reply (new reference), e.g.
+// {"ok":true,"state":"paused"} or {"ok":false,"error":"…"}; NULL stands for "not now".
+// request may hold "who", the peer's name@host.
 typedef json_t *control_handler(void *user, const char *cmd, const json_t *request);
+// Replaces a socket that a dead host left: the caller must hold the run's lock. The path may be longer
+// than a socket's address can be.
 struct control_server *control_listen(const char *run_dir, control_handler *fn, void *user,
                                       struct err *err);
 int control_pollfds(struct control_server *s, struct pollfd *fds, int max); // number filled
-void control_step(struct control_server *s); // handles whatever is ready, never blocks
-void control_close(struct control_server *s);
+void control_step(struct control_server *s);  // handles whatever is ready, never blocks
+void control_close(struct control_server *s); // removes the socket; NULL is fine
 
-// Client: sends one command and waits at most timeout_ms for the reply (new reference), or NULL.
+// Client: sends one command and waits at most timeout_ms for the reply (new reference, an object),
+// or NULL. "ok":false in the reply is no error here.
 json_t *control_send(const char *run_dir, const char *cmd, int timeout_ms, struct err *err);
 
 #endif
