@@ -16,8 +16,6 @@
 #include "engine/file.h"
 #include "engine/profile.h"
 
-// until profile.c is there, programs that do not call it can be linked
-#pragma weak profile_to_yaml
 
 enum { MAX_MANIFEST = 1 << 20, READ_CHUNK = 1 << 20 };
 

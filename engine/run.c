@@ -17,10 +17,6 @@
 #include "engine/profile.h"
 #include "engine/run_internal.h"
 
-// until profile.c is there, programs that do not call it can be linked
-#pragma weak profile_to_yaml
-#pragma weak profile_load
-#pragma weak problems_release
 
 enum { LOCK_TRIES = 50, LOCK_WAIT_MS = 10, MAX_LOCK_TEXT = 4096 };
 
