@@ -1,0 +1,56 @@
+// What the Monitor screen holds, shared by its input (scr_monitor.c), its words (monitor_draw.c)
+// and its charts (monitor_chart.c). UI thread only.
+#ifndef TUI_MONITOR_STATE_H
+#define TUI_MONITOR_STATE_H
+
+#include <stdbool.h>
+
+#include "engine/follow.h"
+#include "tui/action.h"
+#include "tui/canvas.h"
+#include "tui/pyramid.h"
+#include "tui/run_tail.h"
+
+enum metric { METRIC_LOSS, METRIC_PPL, METRIC_BPB, METRIC_COUNT };
+enum x_axis { AXIS_TOKENS, AXIS_STEPS, AXIS_TIME, AXIS_FLOPS, AXIS_COUNT };
+
+struct monitor {
+    bool open; // follows a run
+    struct follow follow;
+    enum metric metric;
+    enum x_axis axis;
+    bool log_y[METRIC_COUNT];
+    double frozen_at; // when the picture was frozen, 0 = it moves
+    bool show_tail;
+    struct run_tail tail;
+    // summaries of the columns that are drawn, in step with follow's tables
+    struct pyramid train[TRAIN_COLUMNS], eval[EVAL_COLUMNS];
+    int run_index, n_runs; // position among all runs, newest first; 0 of 0 = unknown
+    struct action action;
+    char ask_dir[512]; // the run a question on screen is about
+    char age_text[96]; // what the last tick said about the heartbeat
+};
+
+// Follows another run, or none.
+void monitor_open(struct monitor *m, const char *run_dir);
+void monitor_close(struct monitor *m);
+
+// Draws everything. `now` in seconds since 1970.
+void monitor_draw(struct monitor *m, struct canvas *c, const struct rect *body, double now);
+
+// One line about the heartbeat: "live", "no news for 42 s (expected
+// every 2 s)", or "" for a run that is not live.
+void monitor_heartbeat(const struct monitor *m, double now, char *out, size_t size,
+                       enum role *role);
+
+// The chart of the chosen metric, and the further ones of large screens, each with a title line.
+enum chart { CHART_METRIC, CHART_LOSS, CHART_PPL, CHART_GRAD_NORM, CHART_SPEED, CHART_LR };
+void monitor_chart(struct monitor *m, struct canvas *c, const struct rect *r, enum chart which,
+                   double now);
+void monitor_sync(struct monitor *m); // brings the summaries up to follow's tables
+// Bits per byte of a loss of 1 nat, NaN while no evaluation has said it.
+double monitor_bpb_factor(const struct follow *f);
+// The largest x of the plan on an axis (tokens, steps, seconds or FLOPs), always above 0.
+double monitor_plan_end(const struct follow *f, enum x_axis axis, double now);
+
+#endif
