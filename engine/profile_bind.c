@@ -552,6 +552,15 @@ static void derive_length(struct reading *r)
         t->max_tokens = 0;
 }
 
+// v/10 without the last binary digits, so that a tenth of 3e-4 is written 3e-05.
+static double tenth(double v)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.12g", v / 10);
+    return strtod(text, NULL);
+}
+
 static void derive(struct reading *r)
 {
     struct spec *s = r->spec;
@@ -565,7 +574,7 @@ static void derive(struct reading *r)
         s->train.global_batch_size = s->train.micro_batch_size;
     derive_length(r);
     if (!is_given(r, "optim.min_lr"))
-        s->optim.min_lr = s->optim.lr / 10;
+        s->optim.min_lr = tenth(s->optim.lr);
     if (!is_given(r, "optim.warmup_steps") &&
         all_good(r, "train.seq_len", "train.micro_batch_size", "train.global_batch_size",
                  "train.max_tokens", "train.max_steps", NULL)) {

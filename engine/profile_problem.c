@@ -25,8 +25,9 @@ static bool is_control(const unsigned char *s, size_t n)
     return s[0] < ' ' || s[0] == 0x7f || (n == 2 && s[0] == 0xc2 && s[1] < 0xa0);
 }
 
-// Copies the line that starts at s as far as it fits, one blank for what cannot be printed.
-static void copy_line(char *out, size_t size, const char *text, const char *end)
+// Copies the line that starts at text as far as it fits, one blank for what cannot be printed.
+// Returns the number of bytes read.
+static size_t copy_line(char *out, size_t size, const char *text, const char *end)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t left = (size_t)(end - text), used = 0;
@@ -47,16 +48,15 @@ static void copy_line(char *out, size_t size, const char *text, const char *end)
         left -= n;
     }
     out[used] = '\0';
+    return (size_t)(end - text) - left;
 }
 
 const char *quote(char *out, const char *s)
 {
-    size_t n;
+    size_t len = strlen(s);
 
-    copy_line(out, QUOTE_SIZE - 4, s, s + strlen(s));
-    n = strlen(out);
-    if (n < strlen(s))
-        strcpy(out + n, "...");
+    if (copy_line(out, QUOTE_SIZE - 4, s, s + len) < len)
+        strcat(out, "...");
     return out;
 }
 
