@@ -12,6 +12,7 @@ enum {
     DOC_MAX_ANCHORS = 256,
     DOC_MAX_KEYS = 1000, // in one mapping: duplicates are found by comparing all pairs
     READING_MAX_FILES = 64,
+    PATH_SIZE = 128,
     QUOTE_SIZE = 80,
 };
 
@@ -109,6 +110,29 @@ void doc_free(struct doc *doc);
 void slots_add(struct reading *r, const struct doc *doc, int group);
 // Puts the root of doc as the value of one path, that of a --set (key: the node of the path).
 void slots_set(struct reading *r, const struct doc *doc, struct node *key);
+
+// ---- profile_value.c ----
+// The functions that return bool report what is wrong and leave *out alone.
+void value_wrong_type(struct reading *r, const char *path, const struct node *v,
+                      const char *expected);
+// text instead of v's own, which it is a part of (2048 of "2048 x6").
+bool value_parse_count(struct reading *r, const char *path, const struct node *v, const char *text,
+                       int64_t *out);
+bool value_count(struct reading *r, const char *path, const struct node *v, int64_t *out);
+bool value_fits_int(struct reading *r, const struct spec_key *k, const char *path,
+                    const struct node *v, int64_t n);
+bool value_int(struct reading *r, const struct spec_key *k, const char *path, const struct node *v,
+               int *out);
+bool value_float(struct reading *r, const char *path, const struct node *v, double *out);
+// Index of text in choices (NULL-terminated), -1 if it is none. *list becomes "a, b or c".
+int value_choose(const char *const *choices, const char *text, struct buf *list);
+bool node_is_plain(const struct node *v);                               // a scalar without quotes
+const struct node *node_child(const struct node *map, const char *key); // NULL if there is none
+
+// ---- profile_lane.c ----
+void bind_lane(struct reading *r, const struct spec_key *k, const struct node *v);
+// Fills the spec's lane. Generators need the scalars, {ratio: R} the heads.
+void resolve_lane(struct reading *r, const struct spec_key *k);
 
 // ---- profile_bind.c ----
 // Slots to r->spec: types, units, derived defaults, generators; then check_spec.

@@ -2,7 +2,6 @@
 // round of edits and compared, so that whatever an edit could not express shows up as a difference
 // and the resolved profile is written instead.
 #include <ctype.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
