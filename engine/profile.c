@@ -209,7 +209,7 @@ static void add_set(struct reading *r, const char *set, int number)
 int reading_run(struct reading *r, const char *name, const char *text, size_t len,
                 const char *const *set, int n_set, struct spec *spec, struct problems *p)
 {
-    int before = p->errors;
+    int before = p->errors, first = p->n;
 
     memset(r, 0, sizeof *r);
     memset(spec, 0, sizeof *spec);
@@ -223,6 +223,7 @@ int reading_run(struct reading *r, const char *name, const char *text, size_t le
     // after a syntax error most keys would only be reported as missing
     if (!r->is_broken)
         reading_bind(r);
+    problems_sort(p, first);
     return p->errors > before ? -1 : 0;
 }
 

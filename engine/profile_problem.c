@@ -107,6 +107,53 @@ void problem_add(struct problems *p, enum severity severity, const struct doc *d
         copy_source(pr, doc);
 }
 
+// Where the file of problem i comes first: problems of one file stand together.
+static int file_rank(const struct problems *p, int from, int i)
+{
+    int rank = from;
+
+    while (strcmp(p->v[rank].err.file, p->v[i].err.file))
+        rank++;
+    return rank;
+}
+
+struct order {
+    int rank, line, col, index;
+};
+
+static int compare_order(const void *a, const void *b)
+{
+    const struct order *x = a, *y = b;
+
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    if (x->col != y->col)
+        return x->col < y->col ? -1 : 1;
+    return x->index - y->index;
+}
+
+void problems_sort(struct problems *p, int from)
+{
+    // the last place may hold the word that there are more
+    int n = (p->n == PROFILE_MAX_PROBLEMS ? p->n - 1 : p->n) - from;
+    struct order order[PROFILE_MAX_PROBLEMS];
+    struct problem *sorted;
+
+    if (n < 2)
+        return;
+    for (int i = 0; i < n; i++)
+        order[i] = (struct order){file_rank(p, from, from + i), p->v[from + i].err.line,
+                                  p->v[from + i].err.col, from + i};
+    qsort(order, (size_t)n, sizeof order[0], compare_order);
+    sorted = xcalloc((size_t)n, sizeof *sorted);
+    for (int i = 0; i < n; i++)
+        sorted[i] = p->v[order[i].index];
+    memcpy(p->v + from, sorted, (size_t)n * sizeof *sorted);
+    free(sorted);
+}
+
 void problems_release(struct problems *p)
 {
     free(p->v);

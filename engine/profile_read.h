@@ -90,6 +90,8 @@ int section_find(const char *name);       // -1 if there is none
 void problem_add(struct problems *p, enum severity severity, const struct doc *doc, int line,
                  int col, const char *path, const char *fmt, ...)
     __attribute__((format(printf, 7, 8)));
+// Puts the problems from index `from` on in the order of their places, file by file.
+void problems_sort(struct problems *p, int from);
 // s shortened and without control characters, for messages. out has QUOTE_SIZE bytes.
 const char *quote(char *out, const char *s);
 // Length of the valid UTF-8 sequence at s, 0 if there is none.
