@@ -1,5 +1,22 @@
 // The engine thread: owns the backend and the model, steps it, evaluates, checkpoints. The host
 // thread talks to it only through this header.
+//
+// Records it adds to the log ("time" is seconds since 1970; unknown numbers are null):
+//   every log.interval steps  step tokens time train/loss lr grad_norm tokens_per_s mfu flops
+//   every eval.interval steps, at step 0 and at the end
+//                             step tokens time val/loss val/ppl val/bpb val/tokens flops
+//   events                    step tokens time event text; event is one of start, resume, pause,
+//                             hold, checkpoint, stop, done, failed; start and resume also carry
+//                             gemm_gflops gemm_library threads audit
+// step counts completed optimizer steps; train/loss is the mean over the steps since the last
+// record; flops is cumulative, house standard (count.h), full-square attention; mfu is that rate
+// over the rate of large matrix products measured through the same backend at the start
+// (gemm_gflops); tokens_per_s is a mean over the latest steps without evaluations and pauses.
+//
+// State "failed" with phase "refused": nothing was trained because data, memory or profile do not
+// allow it; any other phase: the run itself failed. The reason is always a sentence. State "paused"
+// with phase "checkpoint failed": a checkpoint could not be written (full disk); resume or
+// checkpoint tries again, stop tries once more and then gives up.
 #ifndef ENGINE_TRAINER_H
 #define ENGINE_TRAINER_H
 
@@ -17,7 +34,9 @@ struct trainer;
 struct trainer *trainer_new(const char *run_dir, const struct spec *spec, const char *backend,
                             struct runlog *log, void (*log_text)(void *user, const char *line),
                             void *user);
-// Starts the engine thread: audit, model, latest good checkpoint if there is one, steps.
+// Starts the engine thread: audit, model, latest good checkpoint if there is one, steps. Fails only
+// when there is no thread; everything else becomes state failed with the reason. backend "auto" is
+// the fastest there is.
 int trainer_start(struct trainer *t, struct err *err);
 void trainer_send(struct trainer *t, enum trainer_command cmd); // host thread
 void trainer_status(struct trainer *t, struct run_status *st);  // host thread, fills its part

@@ -142,7 +142,7 @@ static void check_tensor(struct model *m, const struct batch *b, const struct pa
 
 static void gradients_match_finite_differences(void **state)
 {
-    struct backend *be = tiny_backend("ref");
+    struct backend *be = tiny_backend("ref", 2);
 
     (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
@@ -182,7 +182,7 @@ static void compare_blocks(struct model *a, struct model *b, double tol, const c
 
 static void cpu_agrees_with_the_reference(void **state)
 {
-    struct backend *ref = tiny_backend("ref"), *cpu = tiny_backend("cpu");
+    struct backend *ref = tiny_backend("ref", 2), *cpu = tiny_backend("cpu", 2);
 
     (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
@@ -203,7 +203,7 @@ static void cpu_agrees_with_the_reference(void **state)
 
 static void chunked_head_equals_whole_head(void **state)
 {
-    struct backend *be = tiny_backend("ref");
+    struct backend *be = tiny_backend("ref", 2);
     struct spec s = tiny_spec();
     struct model *a = new_model(be, &s), *b = new_model(be, &s);
     struct batch x;
@@ -220,7 +220,7 @@ static void chunked_head_equals_whole_head(void **state)
 
 static void accumulated_micro_batches_equal_one_batch(void **state)
 {
-    struct backend *be = tiny_backend("ref");
+    struct backend *be = tiny_backend("ref", 2);
     struct spec s = tiny_spec();
     struct model *whole = new_model(be, &s), *parts;
     struct batch x;
@@ -254,7 +254,7 @@ static void copy_weight(struct model *to, enum param_role to_role, struct model 
 
 static void tied_embeddings_get_both_gradients(void **state)
 {
-    struct backend *be = tiny_backend("ref");
+    struct backend *be = tiny_backend("ref", 2);
     struct spec s = tiny_spec();
     struct model *tied = new_model(be, &s), *untied;
     const struct param *p, *e, *h;
@@ -281,7 +281,7 @@ static void tied_embeddings_get_both_gradients(void **state)
 
 static void causal_loss_ignores_later_tokens(void **state)
 {
-    struct backend *be = tiny_backend("cpu");
+    struct backend *be = tiny_backend("cpu", 2);
     struct spec s = tiny_spec();
     struct model *m = new_model(be, &s);
     struct batch x;
@@ -315,7 +315,7 @@ static void *counting_alloc(struct backend *be, size_t bytes)
 
 static void plan_is_what_is_allocated(void **state)
 {
-    struct backend *be = tiny_backend("cpu");
+    struct backend *be = tiny_backend("cpu", 2);
     struct ops ops = *be->op;
     struct spec s = tiny_spec();
     struct model_plan plan;
@@ -375,7 +375,7 @@ static void poison(struct model *m, enum param_role role, int layer, float value
 
 static void first_bad_tensor_is_named(void **state)
 {
-    struct backend *be = tiny_backend("cpu");
+    struct backend *be = tiny_backend("cpu", 2);
     struct spec s = tiny_spec();
     struct model *m = new_model(be, &s);
     struct batch x;
@@ -440,7 +440,7 @@ static void scalar_step(struct scalar_adamw *a, double g, int n, double lr, doub
 
 static void adamw_clips_and_decays_by_group(void **state)
 {
-    struct backend *be = tiny_backend("ref");
+    struct backend *be = tiny_backend("ref", 2);
     struct spec s = tiny_spec();
     struct model *m;
     struct optim *o;
@@ -478,7 +478,7 @@ static void adamw_clips_and_decays_by_group(void **state)
 
 static void gradient_norm_is_the_global_one(void **state)
 {
-    struct backend *be = tiny_backend("ref");
+    struct backend *be = tiny_backend("ref", 2);
     struct spec s = tiny_spec();
     struct model *m = new_model(be, &s);
     struct optim *o = optim_new(m, &s.optim, NULL);
@@ -500,7 +500,7 @@ static void gradient_norm_is_the_global_one(void **state)
 
 static void gemm_ceiling_is_measured(void **state)
 {
-    struct backend *be = tiny_backend("cpu");
+    struct backend *be = tiny_backend("cpu", 2);
 
     (void)state;
     assert_true(model_gemm_gflops(be, 512, 0.02) > 0.1);

@@ -80,10 +80,10 @@ void tiny_batch(const struct model *m, int vocab, uint64_t seed, int32_t *tokens
     }
 }
 
-struct backend *tiny_backend(const char *name)
+struct backend *tiny_backend(const char *name, int threads)
 {
     char why[256] = "";
-    struct backend *be = backend_open(name, 2, why, sizeof why);
+    struct backend *be = backend_open(name, threads, why, sizeof why);
 
     if (!be)
         fail_msg("backend '%s': %s", name, why);

@@ -15,7 +15,8 @@ void tiny_fill(struct model *m, uint64_t seed);
 // N tokens and targets below vocab; one target in seven is -1.
 void tiny_batch(const struct model *m, int vocab, uint64_t seed, int32_t *tokens, int32_t *targets);
 
-// Backend or a failed test.
-struct backend *tiny_backend(const char *name);
+// Backend or a failed test. Programs under the thread sanitizer use one thread: it cannot see
+// OpenMP's barriers.
+struct backend *tiny_backend(const char *name, int threads);
 
 #endif

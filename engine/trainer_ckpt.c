@@ -1,0 +1,238 @@
+// Saving and restoring everything a run needs to go on with the same bits: model.safetensors holds
+// the f32 master weights under their names, train_state.safetensors the moments as adam.m.<name>
+// and adam.v.<name>, with the counters as metadata.
+#include "engine/trainer_impl.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/buf.h"
+#include "engine/ckpt.h"
+#include "engine/safetensors.h"
+
+static const char *const moment_prefix[] = {[OPTIM_M] = "adam.m.", [OPTIM_V] = "adam.v."};
+
+// The members of struct progress that are saved.
+static const struct {
+    const char *name;
+    size_t offset;
+    bool is_count;
+} fields[] = {
+    {"step", offsetof(struct progress, step), true},
+    {"evaluated", offsetof(struct progress, evaluated), true},
+    {"loss_sum", offsetof(struct progress, loss_sum), false},
+    {"loss_steps", offsetof(struct progress, loss_steps), true},
+    {"elapsed_s", offsetof(struct progress, elapsed_s), false},
+    {"train_loss", offsetof(struct progress, train_loss), false},
+    {"val_loss", offsetof(struct progress, val_loss), false},
+    {"val_ppl", offsetof(struct progress, val_ppl), false},
+    {"val_bpb", offsetof(struct progress, val_bpb), false},
+    {"best_val_loss", offsetof(struct progress, best_val_loss), false},
+    {"val_tokens", offsetof(struct progress, val_tokens), true},
+    {"lr", offsetof(struct progress, lr), false},
+    {"grad_norm", offsetof(struct progress, grad_norm), false},
+};
+enum { N_FIELDS = sizeof fields / sizeof fields[0] };
+
+static json_t *progress_to_json(const struct progress *p)
+{
+    json_t *o = json_object();
+    char text[40];
+
+    for (int i = 0; i < N_FIELDS; i++) {
+        const char *at = (const char *)p + fields[i].offset;
+
+        if (fields[i].is_count)
+            snprintf(text, sizeof text, "%lld", (long long)*(const int64_t *)at);
+        else
+            snprintf(text, sizeof text, "%.17g", *(const double *)at); // exact for a double
+        json_object_set_new(o, fields[i].name, json_string(text));
+    }
+    return o;
+}
+
+static int progress_from_json(const json_t *o, struct progress *p, struct err *err)
+{
+    for (int i = 0; i < N_FIELDS; i++) {
+        const char *text = json_string_value(json_object_get(o, fields[i].name));
+        char *at = (char *)p + fields[i].offset, *end = NULL;
+
+        if (text && fields[i].is_count)
+            *(int64_t *)at = strtoll(text, &end, 10);
+        else if (text)
+            *(double *)at = strtod(text, &end);
+        if (!text || end == text || *end)
+            return err_set(err, "train_state.safetensors: '%s' is missing or no number",
+                           fields[i].name);
+    }
+    return p->step >= 0 ? 0 : err_set(err, "train_state.safetensors: 'step' is negative");
+}
+
+static void describe(struct st_tensor *st, const char *prefix, const struct param *p,
+                     const float *data)
+{
+    *st = (struct st_tensor){.n_dims = p->n_dims, .size = p->size, .data = data};
+    snprintf(st->name, sizeof st->name, "%s%.80s", prefix, p->name);
+    st->shape[0] = p->n_dims == 2 ? p->rows : p->cols;
+    st->shape[1] = p->n_dims == 2 ? p->cols : 0;
+}
+
+static int write_weights(struct trainer *t, const char *dir, float *host, struct st_tensor *st,
+                         struct err *err)
+{
+    const struct param_list *list = model_params(t->model);
+    char *path = xasprintf("%s/model.safetensors", dir);
+    int rc;
+
+    for (int i = 0; i < list->n; i++) {
+        const struct param *p = &list->v[i];
+
+        model_get_weight(t->model, p, host + p->offset);
+        describe(&st[i], "", p, host + p->offset);
+    }
+    rc = safetensors_write(path, st, list->n, NULL, err);
+    free(path);
+    return rc;
+}
+
+static int write_state(struct trainer *t, const char *dir, float *host, struct st_tensor *st,
+                       struct err *err)
+{
+    const struct param_list *list = model_params(t->model);
+    char *path = xasprintf("%s/train_state.safetensors", dir);
+    json_t *meta = progress_to_json(&t->p);
+    int n = 0, rc;
+
+    for (int which = OPTIM_M; which <= OPTIM_V; which++)
+        for (int i = 0; i < list->n; i++) {
+            const struct param *p = &list->v[i];
+            float *data = host + which * list->block_size + p->offset;
+
+            optim_get(t->optim, which, p, data);
+            describe(&st[n++], moment_prefix[which], p, data);
+        }
+    rc = safetensors_write(path, st, n, meta, err);
+    json_decref(meta);
+    free(path);
+    return rc;
+}
+
+static int write_files(struct trainer *t, const char *dir, struct err *err)
+{
+    const struct param_list *list = model_params(t->model);
+    size_t bytes = 2 * (size_t)list->block_size * sizeof(float);
+    float *host = malloc(bytes);
+    struct st_tensor *st;
+    int rc = -1;
+
+    if (!host)
+        return err_set(err, "no memory to write a checkpoint: %zu bytes asked", bytes);
+    st = xcalloc(2 * (size_t)list->n, sizeof *st);
+    if (!write_weights(t, dir, host, st, err) && !write_state(t, dir, host, st, err))
+        rc = 0;
+    free(st);
+    free(host);
+    return rc;
+}
+
+// The log is on disk before the checkpoint counts, so a resumed run never lacks a record.
+int trainer_save(struct trainer *t, struct err *err)
+{
+    char dir[SPEC_PATH_SIZE + 64];
+
+    if (t->saved == t->p.step)
+        return 0;
+    if (ckpt_begin(t->run_dir, t->p.step, dir, sizeof dir, err) < 0)
+        return -1;
+    if (write_files(t, dir, err) < 0 || runlog_flush(t->log, err) < 0 ||
+        ckpt_commit(t->run_dir, t->p.step, &t->spec, t->spec.save.keep, err) < 0) {
+        ckpt_abort(t->run_dir, t->p.step);
+        return -1;
+    }
+    t->saved = t->p.step;
+    return 0;
+}
+
+static const float *find(const struct safetensors *f, const char *prefix, const struct param *p,
+                         struct err *err)
+{
+    struct st_tensor want;
+    const struct st_tensor *have;
+
+    describe(&want, prefix, p, NULL);
+    have = safetensors_find(f, want.name);
+    if (!have)
+        err_set(err, "the checkpoint has no tensor '%s': it belongs to another profile", want.name);
+    else if (have->n_dims != want.n_dims || have->shape[0] != want.shape[0] ||
+             (want.n_dims == 2 && have->shape[1] != want.shape[1]))
+        err_set(err,
+                "tensor '%s' of the checkpoint has another shape: it belongs to another profile",
+                want.name);
+    else
+        return have->data;
+    return NULL;
+}
+
+static int restore_weights(struct trainer *t, const struct safetensors *f, struct err *err)
+{
+    const struct param_list *list = model_params(t->model);
+
+    for (int i = 0; i < list->n; i++) {
+        const float *data = find(f, "", &list->v[i], err);
+
+        if (!data)
+            return -1;
+        model_set_weight(t->model, &list->v[i], data);
+    }
+    return 0;
+}
+
+static int restore_state(struct trainer *t, const struct safetensors *f, struct err *err)
+{
+    const struct param_list *list = model_params(t->model);
+
+    for (int which = OPTIM_M; which <= OPTIM_V; which++)
+        for (int i = 0; i < list->n; i++) {
+            const float *data = find(f, moment_prefix[which], &list->v[i], err);
+
+            if (!data)
+                return -1;
+            optim_set(t->optim, which, &list->v[i], data);
+        }
+    return progress_from_json(f->metadata, &t->p, err);
+}
+
+static int read_file(struct trainer *t, const char *dir, const char *name,
+                     int (*use)(struct trainer *, const struct safetensors *, struct err *),
+                     struct err *err)
+{
+    struct safetensors f;
+    char *path = xasprintf("%s/%s", dir, name);
+    int rc = safetensors_open(&f, path, err);
+
+    free(path);
+    if (rc < 0)
+        return -1;
+    rc = use(t, &f, err);
+    safetensors_close(&f);
+    return rc;
+}
+
+int trainer_restore(struct trainer *t, struct err *err)
+{
+    char dir[SPEC_PATH_SIZE + 32], skipped[512] = "";
+    int64_t step = ckpt_latest(t->run_dir, dir, sizeof dir, skipped, sizeof skipped);
+
+    if (skipped[0])
+        trainer_event(t, "checkpoint", "damaged, passed over: %s", skipped);
+    if (step < 0)
+        return 0;
+    if (read_file(t, dir, "model.safetensors", restore_weights, err) < 0 ||
+        read_file(t, dir, "train_state.safetensors", restore_state, err) < 0)
+        return -1;
+    t->saved = step;
+    return 0;
+}

@@ -1,0 +1,84 @@
+// What the files of the trainer share. Nobody else includes this.
+#ifndef ENGINE_TRAINER_IMPL_H
+#define ENGINE_TRAINER_IMPL_H
+
+#include <pthread.h>
+
+#include "engine/audit.h"
+#include "engine/eval.h"
+#include "engine/loader.h"
+#include "engine/model.h"
+#include "engine/optim.h"
+#include "engine/shard.h"
+#include "engine/trainer.h"
+
+enum { RATE_STEPS = 32 };
+
+// What a checkpoint carries besides tensors, so that a resumed run writes the same records.
+struct progress {
+    int64_t step;      // completed optimizer steps
+    int64_t evaluated; // step of the last evaluation, -1 before the first
+    double loss_sum;   // of the steps since the last train record
+    int64_t loss_steps;
+    double elapsed_s;
+    double train_loss, val_loss, val_ppl, val_bpb, best_val_loss, lr, grad_norm;
+    int64_t val_tokens;
+};
+
+struct trainer {
+    char run_dir[SPEC_PATH_SIZE];
+    char backend_name[16];
+    struct spec spec;
+    struct runlog *log;
+    void (*log_text)(void *user, const char *line);
+    void *user;
+
+    pthread_t thread;
+    bool started; // host thread only
+    int fd;
+    pthread_mutex_t lock; // guards from here
+    pthread_cond_t wake;
+    bool pause, resume, checkpoint, stop, ended;
+    struct run_status st; // to here
+
+    // engine thread only
+    struct backend *be;
+    struct model *model;
+    struct optim *optim;
+    struct shard train, val;
+    struct loader train_loader, val_loader;
+    struct audit train_audit;
+    int32_t *tokens, *targets; // one micro-batch each
+    int64_t total_steps, tokens_per_step;
+    double flops_per_token, gemm_gflops;
+    struct progress p;
+    int64_t saved;             // step of the newest checkpoint, -1 = none
+    double idle_s;             // spent paused or saving inside a step or an evaluation
+    double rate_s[RATE_STEPS]; // durations of the latest steps, a ring
+    int64_t rate_n;
+    double eval_s, save_s; // durations of the last ones
+};
+
+double trainer_now(void); // monotonic seconds
+
+// trainer_log.c: records and the status
+void trainer_record_train(struct trainer *t);
+void trainer_record_eval(struct trainer *t);
+void trainer_record_start(struct trainer *t);
+void trainer_event(struct trainer *t, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void trainer_set_state(struct trainer *t, enum run_state state, const char *phase,
+                       const char *reason);
+void trainer_wake(struct trainer *t);                 // the host thread
+void trainer_publish(struct trainer *t);              // progress -> status, wakes the host
+double trainer_step_seconds(const struct trainer *t); // mean of the ring, NaN before a step
+
+// trainer_setup.c: data, memory, model
+int trainer_open(struct trainer *t, struct err *err);
+void trainer_close(struct trainer *t);
+
+// trainer_ckpt.c
+int trainer_save(struct trainer *t, struct err *err);    // also checks that the weights are finite
+int trainer_restore(struct trainer *t, struct err *err); // newest checkpoint; 0 if there is none
+
+#endif

@@ -1,0 +1,509 @@
+// The engine thread on a tiny byte model: learning, stopping and going on with the same bits,
+// commands, and every way a run is refused or fails.
+#include "tests/t.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/ckpt.h"
+#include "engine/eval.h"
+#include "engine/file.h"
+#include "engine/rng.h"
+#include "engine/safetensors.h"
+#include "engine/trainer.h"
+#include "tests/tiny.h"
+
+// ---- text and profile ---------------------------------------------------------------------------
+
+static int sentence(uint64_t key, uint64_t n, uint16_t *ids)
+{
+    static const char *const who[] = {"the cat", "a dog", "my friend", "the old man"};
+    static const char *const does[] = {" sees ", " likes ", " wants ", " finds "};
+    static const char *const what[] = {"milk", "the house", "a red apple", "water"};
+    char text[64];
+    int len = snprintf(text, sizeof text, "%s%s%s. ", who[rng_u64(key, 3 * n) % 4],
+                       does[rng_u64(key, 3 * n + 1) % 4], what[rng_u64(key, 3 * n + 2) % 4]);
+
+    for (int i = 0; i < len; i++)
+        ids[i] = (unsigned char)text[i];
+    return len;
+}
+
+static void write_shard(const char *path, uint64_t seed, int documents)
+{
+    struct shard_meta meta = {.vocab = 257,
+                              .eot = 256,
+                              .tokenizer = "bytes",
+                              .source = "test",
+                              .license = "none",
+                              .split = "train"};
+    struct err err = ERR_INIT;
+    struct shard_writer *w = shard_create(path, &meta, &err);
+
+    assert_non_null(w);
+    for (int d = 0; d < documents; d++) {
+        uint16_t ids[512];
+        int n = 0;
+
+        for (int i = 0; i < 5; i++)
+            n += sentence(rng_key(seed, "text"), (uint64_t)(5 * d + i), ids + n);
+        assert_int_equal(shard_add(w, ids, n, n, &err), 0);
+    }
+    assert_int_equal(shard_commit(w, &err), 0);
+}
+
+static struct spec byte_spec(void)
+{
+    struct spec s = tiny_spec();
+
+    s.model.d_model = 32;
+    s.model.n_layers = 2;
+    s.model.head_dim = 8;
+    s.model.lane[LANE_FFN][0] = 64;
+    s.model.lane[LANE_FFN][1] = 48;
+    s.model.lane[LANE_HEADS][0] = s.model.lane[LANE_HEADS][1] = 4;
+    s.model.lane[LANE_KV][0] = s.model.lane[LANE_KV][1] = 2;
+    s.model.lane[LANE_REUSE][1] = 1;
+    s.model.qk_norm = QK_HEAD;
+    s.model.vocab = 257;
+    s.model.vocab_pad = 64;
+    s.train.seq_len = 32;
+    s.train.micro_batch_size = 4;
+    s.train.global_batch_size = 8;
+    s.train.max_steps = 60;
+    s.train.threads = 1;
+    s.optim.warmup_steps = 5;
+    s.eval.interval = 20;
+    s.eval.max_tokens = 0;
+    s.save.interval = 25;
+    snprintf(s.data.train, sizeof s.data.train, "%s/train.bin", t_dir());
+    snprintf(s.data.val, sizeof s.data.val, "%s/val.bin", t_dir());
+    return s;
+}
+
+static int write_data(void **state)
+{
+    (void)state;
+    write_shard(t_path("train.bin"), 1, 400);
+    write_shard(t_path("val.bin"), 2, 20);
+    return 0;
+}
+
+// ---- one run ------------------------------------------------------------------------------------
+
+struct run {
+    char dir[256];
+    struct runlog *log;
+    struct trainer *t;
+    struct run_status st;
+    json_t *lines; // of the whole log, after the end
+};
+
+static void run_start(struct run *r, const char *name, const struct spec *s)
+{
+    struct err err = ERR_INIT;
+    char path[300];
+
+    memset(r, 0, sizeof *r);
+    snprintf(r->dir, sizeof r->dir, "%s/%s", t_dir(), name);
+    assert_int_equal(file_mkdirs(r->dir, 0700, &err), 0);
+    snprintf(path, sizeof path, "%s/metrics.jsonl.gz", r->dir);
+    r->log = runlog_open(path, &err);
+    assert_non_null(r->log);
+    r->t = trainer_new(r->dir, s, "cpu", r->log, NULL, NULL);
+    run_status_init(&r->st);
+    assert_int_equal(trainer_start(r->t, &err), 0);
+}
+
+static const struct run_status *status(struct run *r)
+{
+    trainer_status(r->t, &r->st);
+    return &r->st;
+}
+
+static void keep_line(void *user, const json_t *line)
+{
+    json_array_append_new(user, json_deep_copy(line));
+}
+
+static void run_end(struct run *r)
+{
+    struct runlog_reader reader;
+    struct err err = ERR_INIT;
+    char path[300];
+
+    t_wait(trainer_ended(r->t), 60);
+    status(r);
+    trainer_free(r->t);
+    if (runlog_close(r->log, &err) < 0)
+        fail_msg("runlog: %s", err.text);
+    r->lines = json_array();
+    snprintf(path, sizeof path, "%s/metrics.jsonl.gz", r->dir);
+    runlog_reader_init(&reader, path);
+    assert_true(runlog_poll(&reader, keep_line, r->lines, NULL, &err) > 0);
+    runlog_reader_release(&reader);
+}
+
+static void run_release(struct run *r)
+{
+    json_decref(r->lines);
+}
+
+// The last value of a metric logged for a step; NaN when there is none.
+static double metric(const struct run *r, int64_t step, const char *name)
+{
+    double v = NAN;
+    json_t *line;
+    size_t i;
+
+    json_array_foreach(r->lines, i,
+                       line) if (json_integer_value(json_object_get(line, "step")) == step &&
+                                 json_is_number(json_object_get(line, name))) v =
+        json_number_value(json_object_get(line, name));
+    return v;
+}
+
+static const char *event_text(const struct run *r, const char *event)
+{
+    const char *text = NULL;
+    json_t *line;
+    size_t i;
+
+    json_array_foreach(r->lines, i, line)
+    {
+        const char *e = json_string_value(json_object_get(line, "event"));
+
+        if (e && !strcmp(e, event))
+            text = json_string_value(json_object_get(line, "text"));
+    }
+    return text;
+}
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (!text || !strstr(text, part))
+        fail_msg("\"%s\" does not contain \"%s\"", text ? text : "(none)", part);
+}
+
+// ---- tests --------------------------------------------------------------------------------------
+
+static void training_lowers_the_loss(void **state)
+{
+    struct spec s = byte_spec();
+    struct run r;
+    int64_t tokens = 100 * 8 * 32;
+
+    (void)state;
+    s.train.max_steps = 100;
+    run_start(&r, "learn", &s);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_DONE);
+    assert_int_equal(r.st.step, 100);
+    assert_int_equal(r.st.tokens, tokens);
+    assert_int_equal(r.st.checkpoint_step, 100);
+    assert_near(metric(&r, 0, "val/loss"), log(257), 0.3); // knows nothing yet
+    assert_true(metric(&r, 100, "val/loss") < 2);
+    assert_true(metric(&r, 100, "train/loss") < 2);
+    assert_true(metric(&r, 40, "val/loss") < metric(&r, 20, "val/loss"));
+    assert_near(metric(&r, 100, "val/ppl"), exp(metric(&r, 100, "val/loss")), 1e-12);
+    assert_near(metric(&r, 100, "lr"), s.optim.min_lr, 1e-12);
+    assert_true(metric(&r, 100, "grad_norm") > 0 && metric(&r, 100, "tokens_per_s") > 0);
+    assert_true(metric(&r, 100, "mfu") > 0 && metric(&r, 100, "mfu") < 1.5);
+    assert_near(metric(&r, 50, "flops") * 2, metric(&r, 100, "flops"), 1e-12);
+    assert_near(r.st.val_loss, metric(&r, 100, "val/loss"), 0);
+    assert_near(r.st.best_val_loss, r.st.val_loss, 0.05);
+    assert_true(isnan(metric(&r, 10, "val/loss")));
+    assert_non_null(event_text(&r, "start"));
+    assert_non_null(event_text(&r, "done"));
+    run_release(&r);
+}
+
+static void read_tensors(struct safetensors *f, const struct run *r, const char *file)
+{
+    struct err err = ERR_INIT;
+    char dir[400], path[500];
+
+    assert_int_equal(ckpt_latest(r->dir, dir, sizeof dir, NULL, 0), 30);
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    assert_int_equal(safetensors_open(f, path, &err), 0);
+}
+
+static void assert_same_file(const struct run *a, const struct run *b, const char *file)
+{
+    struct safetensors x, y;
+
+    read_tensors(&x, a, file);
+    read_tensors(&y, b, file);
+    assert_int_equal(x.n, y.n);
+    for (int i = 0; i < x.n; i++) {
+        assert_string_equal(x.t[i].name, y.t[i].name);
+        assert_memory_equal(x.t[i].data, y.t[i].data, (size_t)x.t[i].size * sizeof(float));
+    }
+    safetensors_close(&x);
+    safetensors_close(&y);
+}
+
+static void resumed_run_has_the_same_bits(void **state)
+{
+    struct spec s = byte_spec();
+    struct run a, b;
+
+    (void)state;
+    s.train.max_steps = 30;
+    s.log.interval = 4; // a stop falls between two records
+    run_start(&a, "whole", &s);
+    run_end(&a);
+    run_start(&b, "parts", &s);
+    t_wait(status(&b)->step >= 6, 60);
+    trainer_send(b.t, TRAINER_STOP);
+    run_end(&b);
+    assert_int_equal(b.st.state, RUN_STOPPED);
+    assert_true(b.st.step >= 6 && b.st.step < 30);
+    assert_int_equal(b.st.checkpoint_step, b.st.step);
+    run_release(&b);
+    run_start(&b, "parts", &s);
+    run_end(&b);
+    assert_int_equal(b.st.state, RUN_DONE);
+    assert_non_null(event_text(&b, "resume"));
+    assert_same_file(&a, &b, "model.safetensors");
+    assert_same_file(&a, &b, "train_state.safetensors");
+    for (int step = 4; step <= 28; step += 4) {
+        assert_true(metric(&a, step, "train/loss") == metric(&b, step, "train/loss"));
+        assert_true(metric(&a, step, "grad_norm") == metric(&b, step, "grad_norm"));
+    }
+    assert_true(metric(&a, 30, "val/loss") == metric(&b, 30, "val/loss"));
+    run_release(&a);
+    run_release(&b);
+}
+
+static void paused_run_waits_and_can_be_saved(void **state)
+{
+    struct spec s = byte_spec();
+    struct run r;
+    char dir[400];
+    int64_t at;
+
+    (void)state;
+    run_start(&r, "pause", &s);
+    t_wait(status(&r)->step >= 3, 60);
+    trainer_send(r.t, TRAINER_PAUSE);
+    t_wait(status(&r)->state == RUN_PAUSED, 10);
+    at = status(&r)->step;
+    trainer_send(r.t, TRAINER_CHECKPOINT);
+    t_wait(status(&r)->checkpoint_step == at, 10);
+    t_wait(status(&r)->state == RUN_PAUSED, 10);
+    assert_int_equal(status(&r)->step, at);
+    assert_int_equal(ckpt_latest(r.dir, dir, sizeof dir, NULL, 0), at);
+    trainer_send(r.t, TRAINER_RESUME);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_DONE);
+    assert_int_equal(r.st.step, 60);
+    assert_non_null(event_text(&r, "pause"));
+    run_release(&r);
+}
+
+static void diverging_run_fails_and_names_the_tensor(void **state)
+{
+    struct spec s = byte_spec();
+    struct run r;
+    char dir[400];
+    int64_t good;
+
+    (void)state;
+    run_start(&r, "nan", &s);
+    t_wait(status(&r)->step >= 5, 60);
+    trainer_send(r.t, TRAINER_STOP);
+    run_end(&r);
+    good = r.st.step;
+    run_release(&r);
+    s.optim.lr = s.optim.min_lr = 1e30;
+    s.eval.interval = s.save.interval = 1000;
+    run_start(&r, "nan", &s);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_FAILED);
+    snprintf(dir, sizeof dir, "at step %d", (int)good + 2); // the first update is still finite
+    assert_contains(r.st.reason, dir);
+    assert_contains(r.st.reason, " is nan at step");
+    assert_contains(r.st.reason, "first bad tensor: grad of model.layers.1."); // norms tame weights
+    snprintf(dir, sizeof dir, "last good checkpoint: step %d", (int)good);
+    assert_contains(r.st.reason, dir);
+    assert_contains(event_text(&r, "failed"), "first bad tensor");
+    assert_int_equal(r.st.step, good + 1);
+    assert_int_equal(ckpt_latest(r.dir, dir, sizeof dir, NULL, 0), good);
+    run_release(&r);
+}
+
+static void weights_that_overflow_are_not_saved(void **state)
+{
+    struct spec s = byte_spec();
+    struct run r;
+    char dir[400];
+
+    (void)state;
+    s.optim.lr = s.optim.min_lr = 1e30;
+    s.data.val[0] = 0; // no evaluation
+    s.save.interval = 1;
+    run_start(&r, "overflow", &s);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_FAILED);
+    assert_contains(r.st.reason, "norm of the weights");
+    assert_contains(r.st.reason, "there is no checkpoint");
+    assert_int_equal(ckpt_latest(r.dir, dir, sizeof dir, NULL, 0), -1);
+    run_release(&r);
+}
+
+static void refused(const char *name, const struct spec *s, const char *part)
+{
+    struct run r;
+
+    run_start(&r, name, s);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_FAILED);
+    assert_string_equal(r.st.phase, "refused");
+    assert_contains(r.st.reason, part);
+    assert_int_equal(r.st.step, 0);
+    run_release(&r);
+}
+
+static void bad_data_is_refused(void **state)
+{
+    struct spec s = byte_spec();
+    FILE *f = fopen(t_path("wide.bin"), "wb");
+
+    (void)state;
+    assert_non_null(f);
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t id = (uint32_t)(rng_u64(9, i) % 250);
+
+        assert_int_equal(fwrite(&id, sizeof id, 1, f), 1);
+    }
+    assert_int_equal(fclose(f), 0);
+    snprintf(s.data.train, sizeof s.data.train, "%s/wide.bin", t_dir());
+    s.data.dtype = TOKENS_U16;
+    refused("wide", &s, "32-bit");
+    s = byte_spec();
+    s.model.vocab = 100;
+    refused("vocab", &s, "vocab");
+    s = byte_spec();
+    snprintf(s.data.train, sizeof s.data.train, "%s/none.bin", t_dir());
+    refused("missing", &s, "none.bin");
+}
+
+static void too_large_model_is_refused(void **state)
+{
+    struct spec s = byte_spec();
+
+    (void)state;
+    s.train.micro_batch_size = 1 << 24;
+    s.train.global_batch_size = 1 << 24;
+    refused("memory", &s, "lower train.micro_batch_size (now 16777216)");
+}
+
+static void failed_checkpoint_holds_the_run(void **state)
+{
+    struct spec s = byte_spec();
+    struct run r;
+    char path[300];
+
+    (void)state;
+    s.save.interval = 10;
+    snprintf(path, sizeof path, "%s/full", t_dir());
+    assert_int_equal(file_mkdirs(path, 0700, NULL), 0);
+    snprintf(path, sizeof path, "%s/full/ckpt", t_dir());
+    t_write(path, "in the way");
+    run_start(&r, "full", &s);
+    t_wait(status(&r)->state == RUN_PAUSED, 60);
+    assert_int_equal(r.st.step, 10);
+    assert_true(r.st.reason[0]);
+    trainer_send(r.t, TRAINER_RESUME); // still in the way
+    t_wait(status(&r)->state == RUN_PAUSED, 10);
+    assert_int_equal(unlink(path), 0);
+    trainer_send(r.t, TRAINER_RESUME);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_DONE);
+    assert_non_null(event_text(&r, "hold"));
+    run_release(&r);
+}
+
+static void stop_gives_up_a_checkpoint_that_cannot_be_written(void **state)
+{
+    struct spec s = byte_spec();
+    struct run r;
+    char path[300];
+
+    (void)state;
+    s.save.interval = 10;
+    snprintf(path, sizeof path, "%s/stuck", t_dir());
+    assert_int_equal(file_mkdirs(path, 0700, NULL), 0);
+    snprintf(path, sizeof path, "%s/stuck/ckpt", t_dir());
+    t_write(path, "in the way");
+    run_start(&r, "stuck", &s);
+    t_wait(status(&r)->state == RUN_PAUSED, 60);
+    trainer_send(r.t, TRAINER_STOP);
+    run_end(&r);
+    assert_int_equal(r.st.state, RUN_FAILED);
+    assert_contains(r.st.reason, "stopped without a checkpoint of step 10");
+    run_release(&r);
+}
+
+static bool stop_after_three(void *user)
+{
+    return ++*(int *)user > 3;
+}
+
+static void evaluation_covers_the_whole_set_once(void **state)
+{
+    struct spec s = byte_spec();
+    struct backend *be = tiny_backend("cpu", 1);
+    struct eval_result a, b;
+    struct err err = ERR_INIT;
+    struct shard shard;
+    struct loader l;
+    struct model *m;
+    int64_t bytes = 0;
+    int polls = 0;
+
+    (void)state;
+    assert_int_equal(shard_open(&shard, s.data.val, TOKENS_AUTO, &err), 0);
+    assert_int_equal(loader_init(&l, &shard, s.train.seq_len, 1, &err), 0);
+    m = model_new(be, &s, &err);
+    model_init_weights(m, 1);
+    assert_int_equal(eval_run(m, &l, 0, NULL, NULL, &a, &err), 0);
+    assert_int_equal(a.tokens, shard.n - 1);
+    for (int64_t i = 1; i < shard.n; i++)
+        bytes += shard_token(&shard, i) < 256;
+    assert_near(a.bpb, a.loss * (double)a.tokens / log(2) / (double)bytes, 1e-12);
+    assert_near(a.ppl, exp(a.loss), 1e-12);
+    assert_int_equal(eval_run(m, &l, 100, NULL, NULL, &b, &err), 0);
+    assert_int_equal(b.tokens, 100);
+    assert_int_equal(eval_run(m, &l, 0, stop_after_three, &polls, &b, &err), 1);
+    model_free(m);
+    s.train.micro_batch_size = 3; // windows fall into other batches
+    m = model_new(be, &s, &err);
+    model_init_weights(m, 1);
+    assert_int_equal(eval_run(m, &l, 0, NULL, NULL, &b, &err), 0);
+    assert_int_equal(b.tokens, a.tokens);
+    assert_near(b.loss, a.loss, 1e-6);
+    model_free(m);
+    shard_close(&shard);
+    backend_close(be);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluation_covers_the_whole_set_once),
+        cmocka_unit_test(training_lowers_the_loss),
+        cmocka_unit_test(resumed_run_has_the_same_bits),
+        cmocka_unit_test(paused_run_waits_and_can_be_saved),
+        cmocka_unit_test(diverging_run_fails_and_names_the_tensor),
+        cmocka_unit_test(weights_that_overflow_are_not_saved),
+        cmocka_unit_test(bad_data_is_refused),
+        cmocka_unit_test(too_large_model_is_refused),
+        cmocka_unit_test(failed_checkpoint_holds_the_run),
+        cmocka_unit_test(stop_gives_up_a_checkpoint_that_cannot_be_written),
+    };
+
+    return cmocka_run_group_tests(tests, write_data, NULL);
+}
