@@ -18,8 +18,13 @@
 
 enum { ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
-struct cpu {
-    float *scratch; // (threads, CPU_SCRATCH_FLOATS)
+const struct cpu_vec *const cpu_vec_tables[] = {
+#if defined(__x86_64__)
+    &cpu_vec_avx512,
+    &cpu_vec_avx2,
+#endif
+    &cpu_vec_base,
+    NULL,
 };
 
 static void *aligned_block(size_t bytes)
@@ -112,13 +117,6 @@ static void cpu_close(struct backend *be)
     free(be);
 }
 
-float *cpu_scratch(const struct backend *be, int thread)
-{
-    const struct cpu *cpu = be->state;
-
-    return cpu->scratch + (size_t)thread * CPU_SCRATCH_FLOATS;
-}
-
 void cpu_poison_scratch(struct backend *be)
 {
     for (int t = 0; t < be->threads; t++)
@@ -128,12 +126,8 @@ void cpu_poison_scratch(struct backend *be)
 
 void cpu_add_partials(const struct backend *be, float *dst, int64_t offset, int64_t n)
 {
-    for (int t = 0; t < be->threads; t++) {
-        const float *src = cpu_scratch(be, t) + offset;
-
-        for (int64_t i = 0; i < n; i++)
-            dst[i] += src[i];
-    }
+    for (int t = 0; t < be->threads; t++)
+        cpu_vec(be)->axpy(dst, 1, cpu_scratch(be, t) + offset, n);
 }
 
 int cpu_default_threads(void)
@@ -195,6 +189,9 @@ struct backend *cpu_open(int threads, char *why, size_t why_size)
     be->threads = threads ? threads : cpu_default_threads();
     be->op = &cpu_ops;
     be->state = cpu;
+    for (int i = 0; !cpu->vec; i++)
+        if (cpu_vec_tables[i]->runs_here())
+            cpu->vec = cpu_vec_tables[i];
     cpu->scratch = aligned_block((size_t)be->threads * CPU_SCRATCH_FLOATS * sizeof(float));
     if (!cpu->scratch)
         goto fail;

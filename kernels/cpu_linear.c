@@ -28,9 +28,9 @@ static void sgemm(char ta, char tb, int64_t M, int64_t N, int64_t K, const float
 
 static void copy_bias_to_rows(struct backend *be, float *y, const float *b, struct linear_dims d)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(d.N, 1, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(d.N, 1, part, be->threads);
 
         for (int64_t n = p.from; n < p.to; n++)
             memcpy(y + n * d.O, b, (size_t)d.O * sizeof *b);
@@ -48,17 +48,16 @@ void cpu_linear_forward(struct backend *be, struct act *y, const struct act *x, 
     sgemm('N', 'T', d.N, d.O, d.C, fr(x), d.C, fr(w), d.C, b ? 1.0f : 0.0f, fw(y), d.O);
 }
 
-// db (O) += column sums of dy: every thread owns columns, so the order of the sum is that of the
+// db (O) += column sums of dy: every part owns columns, so the order of the sum is that of the
 // rows whatever the thread count is.
 static void add_column_sums(struct backend *be, float *db, const float *dy, struct linear_dims d)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(d.O, 16, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(d.O, 16, part, be->threads);
 
         for (int64_t n = 0; n < d.N; n++)
-            for (int64_t o = p.from; o < p.to; o++)
-                db[o] += dy[n * d.O + o];
+            cpu_vec(be)->axpy(db + p.from, 1, dy + n * d.O + p.from, p.to - p.from);
     }
 }
 

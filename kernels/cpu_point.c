@@ -7,33 +7,35 @@
 
 #include "kernels/bug.h"
 
-static void rotate_head(float *x, const float *c, const float *s, int half, bool interleaved,
-                        float sign)
+static void rotate_pairs(float *x, const float *c, const float *s, int pairs, float sign)
 {
-    int step = interleaved ? 2 : 1, to = interleaved ? 1 : half;
+    for (int j = 0; j < pairs; j++) {
+        float a = x[2 * j], b = x[2 * j + 1], sine = sign * s[j];
 
-    for (int j = 0; j < half; j++) {
-        float a = x[j * step], b = x[j * step + to], sine = sign * s[j];
-
-        x[j * step] = a * c[j] - b * sine;
-        x[j * step + to] = a * sine + b * c[j];
+        x[2 * j] = a * c[j] - b * sine;
+        x[2 * j + 1] = a * sine + b * c[j];
     }
 }
 
 static void rotate(struct backend *be, float *qk, const float *cosines, const float *sines,
                    struct rope_dims d, float sign)
 {
+    void (*turn)(float *, const float *, const float *, int, float) =
+        d.interleaved ? rotate_pairs : cpu_vec(be)->rotate;
+
     BUG_IF(d.D % 2);
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part((int64_t)d.B * d.T, 1, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part((int64_t)d.B * d.T, 1, part, be->threads);
 
         for (int64_t r = p.from; r < p.to; r++) {
             int64_t table = (d.pos0 + r % d.T) * (d.D / 2);
 
-            for (int h = 0; h < d.heads; h++)
-                rotate_head(qk + r * d.ld + (int64_t)h * d.D, cosines + table, sines + table,
-                            d.D / 2, d.interleaved, sign);
+            for (int h = 0; h < d.heads; h++) {
+                float *head = qk + r * d.ld + (int64_t)h * d.D;
+
+                turn(head, cosines + table, sines + table, d.D / 2, sign);
+            }
         }
     }
 }
@@ -52,16 +54,14 @@ void cpu_rope_backward(struct backend *be, struct act *dqk, const struct f32 *co
 
 void cpu_swiglu_forward(struct backend *be, struct act *y, const struct act *ab, int64_t N, int F)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(N, 1, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(N, 1, part, be->threads);
 
         for (int64_t n = p.from; n < p.to; n++) {
-            const float *a = fr(ab) + n * 2 * F, *b = a + F;
-            float *out = fw(y) + n * F;
+            const float *a = fr(ab) + n * 2 * F;
 
-            for (int f = 0; f < F; f++)
-                out[f] = a[f] / (1 + expf(-a[f])) * b[f];
+            cpu_vec(be)->swiglu(fw(y) + n * F, a, a + F, F);
         }
     }
 }
@@ -69,101 +69,86 @@ void cpu_swiglu_forward(struct backend *be, struct act *y, const struct act *ab,
 void cpu_swiglu_backward(struct backend *be, struct act *dab, const struct act *dy,
                          const struct act *ab, int64_t N, int F)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(N, 1, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(N, 1, part, be->threads);
 
         for (int64_t n = p.from; n < p.to; n++) {
-            const float *a = fr(ab) + n * 2 * F, *b = a + F, *g = fr(dy) + n * F;
-            float *da = fw(dab) + n * 2 * F, *db = da + F;
+            const float *a = fr(ab) + n * 2 * F;
+            float *da = fw(dab) + n * 2 * F;
 
-            for (int f = 0; f < F; f++) {
-                float s = 1 / (1 + expf(-a[f])), x = a[f];
-
-                da[f] = g[f] * b[f] * s * (1 + x * (1 - s));
-                db[f] = g[f] * x * s;
-            }
+            cpu_vec(be)->swiglu_grad(da, da + F, fr(dy) + n * F, a, a + F, F);
         }
     }
 }
 
-static const float tanh_scale = 0.79788456080286535588f; // sqrt(2 / pi)
-static const float tanh_cubic = 0.044715f;
-
-static float gelu(float x, enum gelu_kind kind)
+// The exact form goes through the C library's erf.
+static void gelu_erf(float *y, const float *x, int64_t n)
 {
-    if (kind == GELU_ERF)
-        return 0.5f * x * (1 + erff(x * (float)M_SQRT1_2));
-    return 0.5f * x * (1 + tanhf(tanh_scale * (x + tanh_cubic * x * x * x)));
+    for (int64_t i = 0; i < n; i++)
+        y[i] = 0.5f * x[i] * (1 + erff(x[i] * (float)M_SQRT1_2));
 }
 
-static float gelu_slope(float x, enum gelu_kind kind)
+static void gelu_erf_grad(float *dx, const float *dy, const float *x, int64_t n)
 {
-    float t;
+    float density = 0.5f * (float)M_SQRT1_2 * (float)M_2_SQRTPI; // 1 / sqrt(2 pi)
 
-    if (kind == GELU_ERF)
-        return 0.5f * (1 + erff(x * (float)M_SQRT1_2)) +
-               x * expf(-0.5f * x * x) * 0.5f * (float)M_SQRT1_2 * (float)M_2_SQRTPI;
-    t = tanhf(tanh_scale * (x + tanh_cubic * x * x * x));
-    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * tanh_scale * (1 + 3 * tanh_cubic * x * x);
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] * (0.5f * (1 + erff(x[i] * (float)M_SQRT1_2)) +
+                         x[i] * density * expf(-0.5f * x[i] * x[i]));
 }
 
 void cpu_gelu_forward(struct backend *be, struct act *y, const struct act *x, int64_t n,
                       enum gelu_kind kind)
 {
-#pragma omp parallel num_threads(be->threads)
-    {
-        struct part p = cpu_part(n, 16, omp_get_thread_num(), be->threads);
+    void (*f)(float *, const float *, int64_t) =
+        kind == GELU_ERF ? gelu_erf : cpu_vec(be)->gelu_tanh;
 
-        for (int64_t i = p.from; i < p.to; i++)
-            fw(y)[i] = gelu(fr(x)[i], kind);
+    CPU_PARTS(be, part)
+    {
+        struct part p = cpu_part(n, 16, part, be->threads);
+
+        f(fw(y) + p.from, fr(x) + p.from, p.to - p.from);
     }
 }
 
 void cpu_gelu_backward(struct backend *be, struct act *dx, const struct act *dy,
                        const struct act *x, int64_t n, enum gelu_kind kind)
 {
-#pragma omp parallel num_threads(be->threads)
-    {
-        struct part p = cpu_part(n, 16, omp_get_thread_num(), be->threads);
+    void (*f)(float *, const float *, const float *, int64_t) =
+        kind == GELU_ERF ? gelu_erf_grad : cpu_vec(be)->gelu_tanh_grad;
 
-        for (int64_t i = p.from; i < p.to; i++)
-            fw(dx)[i] = fr(dy)[i] * gelu_slope(fr(x)[i], kind);
+    CPU_PARTS(be, part)
+    {
+        struct part p = cpu_part(n, 16, part, be->threads);
+
+        f(fw(dx) + p.from, fr(dy) + p.from, fr(x) + p.from, p.to - p.from);
     }
 }
 
 void cpu_residual_forward(struct backend *be, struct act *y, const struct act *x,
                           const struct act *s, const struct f32 *g, int64_t N, int C)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(N, 1, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(N, 1, part, be->threads);
 
-        for (int64_t n = p.from; n < p.to; n++) {
-            float open = g ? fr(g)[n] : 1;
-
-            for (int64_t i = n * C; i < (n + 1) * C; i++)
-                fw(y)[i] = fr(x)[i] + open * fr(s)[i];
-        }
+        for (int64_t n = p.from; n < p.to; n++)
+            cpu_vec(be)->residual(fw(y) + n * C, fr(x) + n * C, fr(s) + n * C, g ? fr(g)[n] : 1, C);
     }
 }
 
 void cpu_residual_backward(struct backend *be, struct act *ds, struct f32 *dg, const struct act *dy,
                            const struct act *s, const struct f32 *g, int64_t N, int C)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(N, 1, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(N, 1, part, be->threads);
 
         for (int64_t n = p.from; n < p.to; n++) {
-            float open = g ? fr(g)[n] : 1, dot = 0;
+            float dot = cpu_vec(be)->residual_grad(fw(ds) + n * C, fr(dy) + n * C, fr(s) + n * C,
+                                                   g ? fr(g)[n] : 1, C);
 
-            for (int64_t i = n * C; i < (n + 1) * C; i++) {
-                float e = fr(dy)[i];
-
-                dot += e * fr(s)[i];
-                fw(ds)[i] = open * e;
-            }
             if (dg)
                 fw(dg)[n] += dot;
         }
@@ -175,15 +160,14 @@ void cpu_gate_forward(struct backend *be, struct f32 *sum, struct f32 *g, struct
                       const struct act *x, const struct act *w, const struct act *b,
                       const struct f32 *prev, int64_t N, int C, float eps)
 {
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        struct part p = cpu_part(N, 16, omp_get_thread_num(), be->threads);
+        struct part p = cpu_part(N, 16, part, be->threads);
 
         for (int64_t n = p.from; n < p.to; n++) {
-            float pre = fr(b)[0], s = prev ? fr(prev)[n] : 0, open;
+            float pre = fr(b)[0] + cpu_vec(be)->dot(fr(x) + n * C, fr(w), C);
+            float s = prev ? fr(prev)[n] : 0, open;
 
-            for (int64_t c = 0; c < C; c++)
-                pre += fr(x)[n * C + c] * fr(w)[c];
             s += pre <= 0 ? 0 : pre;
             open = 1 - (s > 1 ? 1 : s < 0 ? 0 : s);
             fw(sum)[n] = s;
@@ -199,11 +183,10 @@ void cpu_gate_backward(struct backend *be, struct act *dx, struct f32 *dw, struc
                        const struct f32 *prev, int64_t N, int C, float eps, bool acc)
 {
     BUG_IF(C + 1 > CPU_SCRATCH_FLOATS);
-#pragma omp parallel num_threads(be->threads)
+    CPU_PARTS(be, part)
     {
-        int me = omp_get_thread_num();
-        struct part p = cpu_part(N, 16, me, be->threads);
-        float *weight = cpu_scratch(be, me), *bias = weight + C;
+        struct part p = cpu_part(N, 16, part, be->threads);
+        float *weight = cpu_scratch(be, part), *bias = weight + C;
 
         memset(weight, 0, (size_t)(C + 1) * sizeof *weight);
         for (int64_t n = p.from; n < p.to; n++) {
@@ -217,12 +200,10 @@ void cpu_gate_backward(struct backend *be, struct act *dx, struct f32 *dw, struc
             if (!(s > before)) // relu was shut, or something is NaN
                 d = s <= before ? 0 : NAN;
             *bias += d;
-            for (int64_t c = 0; c < C; c++) {
-                float old = acc ? fr(dx)[n * C + c] : 0;
-
-                weight[c] += d * fr(x)[n * C + c];
-                fw(dx)[n * C + c] = old + d * fr(w)[c];
-            }
+            cpu_vec(be)->axpy(weight, d, fr(x) + n * C, C);
+            if (!acc)
+                memset(fw(dx) + n * C, 0, (size_t)C * sizeof(float));
+            cpu_vec(be)->axpy(fw(dx) + n * C, d, fr(w), C);
         }
     }
     cpu_add_partials(be, fw(dw), 0, C);

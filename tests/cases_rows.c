@@ -50,13 +50,14 @@ const struct op_case op_cases[] = {
     {"attention_forward", {2, 1, 70, 4, 2, 16, 0}, NO_BIAS | NO_SLOPES},
     {"attention_forward", {1, 100, 333, 2, 1, 40, 0}, NO_SLOPES},
     {"attention_forward", {1, 300, 300, 1, 1, 1, 0}, 0},
-    {"attention_backward", {1, 1, 1, 1, 1, 24}, 0},
+    // one key: the gradient of its bias is 0 up to rounding, nothing to compare
+    {"attention_backward", {1, 1, 1, 1, 1, 24}, NO_BIAS},
     {"attention_backward", {2, 7, 7, 4, 1, 24, 48}, NO_BIAS | NO_SLOPES},
     {"attention_backward", {2, 33, 33, 4, 2, 32, 128}, NO_BIAS | NO_SLOPES},
     {"attention_backward", {1, 33, 33, 3, 3, 24, 5}, NO_SLOPES},
     {"attention_backward", {1, 133, 133, 2, 1, 64, 3}, NO_BIAS},
     {"attention_backward", {2, 7, 40, 4, 2, 24, 48}, 0},
-    {"attention_backward", {2, 1, 70, 4, 2, 16, 0}, NO_BIAS | NO_SLOPES},
+    {"attention_backward", {2, 1, 70, 4, 2, 16, 0}, NO_SLOPES},
     {"attention_backward", {1, 100, 333, 2, 1, 40, 0}, NO_SLOPES},
     {"attention_backward", {1, 300, 300, 1, 1, 1, 0}, 0},
     // N, F

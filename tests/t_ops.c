@@ -159,6 +159,56 @@ static void any_thread_count_is_right(void **state)
     }
 }
 
+// Every instruction set this processor has, not only the one backend_open picks.
+static void every_instruction_set_is_right(void **state)
+{
+    struct backend *be = open_backend("cpu", 2);
+    int tried = 0;
+
+    (void)state;
+    for (int i = 0; cpu_vec_tables[i]; i++) {
+        if (!cpu_vec_tables[i]->runs_here())
+            continue;
+        ((struct cpu *)be->state)->vec = cpu_vec_tables[i];
+        for (int c = 0; c < op_cases_count; c++)
+            compare_case(&op_cases[c], be);
+        printf("# %s checked\n", cpu_vec_tables[i]->name);
+        tried++;
+    }
+    assert_true(tried > 0);
+    backend_close(be);
+}
+
+static void exponential_is_right_to_two_ulp(void **state)
+{
+    enum { N = 200000 };
+    float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+
+    (void)state;
+    for (int t = 0; cpu_vec_tables[t]; t++) {
+        double worst = 0;
+
+        if (!cpu_vec_tables[t]->runs_here())
+            continue;
+        for (int i = 0; i < N; i++)
+            x[i] = -87.3f + 175.6f * (float)i / N;
+        cpu_vec_tables[t]->exp(y, x, N);
+        for (int i = 0; i < N; i++) {
+            double right = exp((double)x[i]), ulp = ldexp(1, ilogb(right) - 23);
+
+            worst = fmax(worst, fabs(y[i] - right) / ulp);
+        }
+        printf("# exp, %s: largest error %.2f ulp\n", cpu_vec_tables[t]->name, worst);
+        assert_true(worst < 2);
+        memcpy(x, (float[]){NAN, -INFINITY, INFINITY, 0, -1e30f, 1e30f, -0.0f}, 7 * sizeof *x);
+        cpu_vec_tables[t]->exp(y, x, 7);
+        assert_true(isnan(y[0]) && y[1] == 0 && y[2] == INFINITY && y[3] == 1 && y[4] == 0);
+        assert_true(y[5] == INFINITY && y[6] == 1);
+    }
+    free(x);
+    free(y);
+}
+
 // ---- NaN -------------------------------------------------------------------------------------
 
 static bool is_read(struct fixture *f, const struct tensor *t)
@@ -407,6 +457,8 @@ int main(void)
         cmocka_unit_test(same_thread_count_gives_same_bits),
         cmocka_unit_test(scratch_contents_never_matter),
         cmocka_unit_test(any_thread_count_is_right),
+        cmocka_unit_test(every_instruction_set_is_right),
+        cmocka_unit_test(exponential_is_right_to_two_ulp),
         cmocka_unit_test(a_nan_is_never_hidden),
         cmocka_unit_test(nan_logit_anywhere_gives_nan_loss),
         cmocka_unit_test(extreme_logits_stay_exact),
