@@ -2,6 +2,7 @@
 #include "tests/t.h"
 
 #include <math.h>
+#include <time.h>
 
 #include "kernels/backend.h"
 #include "kernels/cpu.h"
@@ -414,6 +415,33 @@ static void zero_threads_means_the_cores_of_the_process(void **state)
     backend_close(be);
 }
 
+// The default of GNU OpenMP costs more than a second of processor time per second here.
+static void idle_workers_sleep(void **state)
+{
+    struct timespec cpu_before, cpu_after;
+    double wall = t_now(), used;
+
+    (void)state;
+    assert_true(!getenv("GOMP_SPINCOUNT") || strcmp(getenv("GOMP_SPINCOUNT"), "1000") != 0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_before);
+    for (int i = 0; i < 40; i++) {
+        struct fixture f;
+        static const struct op_case c = {"fill", {133}, 0};
+
+        fixture_init(&f, &c, ref, true);
+        fixture_run(&f, cpu);
+        fixture_release(&f);
+        t_sleep_ms(5);
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_after);
+    used = (double)(cpu_after.tv_sec - cpu_before.tv_sec) +
+           1e-9 * (double)(cpu_after.tv_nsec - cpu_before.tv_nsec);
+    wall = t_now() - wall;
+    printf("# %.3f s of processor time in %.3f s\n", used, wall);
+    if (getenv("_") || getenv("PWD"))
+        assert_true(used < wall / 3);
+}
+
 static void op_names_are_in_the_order_of_the_table(void **state)
 {
     (void)state;
@@ -470,6 +498,7 @@ int main(void)
         TEST_ON(gate_stays_finite_when_everything_is_skipped, cpu),
         cmocka_unit_test(unknown_backends_are_refused_in_words),
         cmocka_unit_test(zero_threads_means_the_cores_of_the_process),
+        cmocka_unit_test(idle_workers_sleep),
         cmocka_unit_test(op_names_are_in_the_order_of_the_table),
     };
 
