@@ -155,6 +155,38 @@ static void log_axis_falls_back_when_a_value_is_not_positive(void **state)
     assert_false(info.log_y);
 }
 
+static void zoomed_axis_fits_the_newest_points(void **state)
+{
+    double x[] = {0, 1, 2, 3, 4, 5}, y[] = {90, 50, 3, 2, 9, 1};
+    struct plot_series s = {.x = x, .y = y, .n = 6, .role = ROLE_CURVE_A};
+    struct plot p = {.series = &s, .n_series = 1, .x_max = 6, .fit_from = 2, .no_axes = true};
+    struct plot_info info;
+    char *text;
+
+    (void)state;
+    text = draw(&p, 5, 6, false, &info);
+    assert_true(info.y_min <= 1 && info.y_max >= 9 && info.y_max < 12);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        assert_true(strncmp(line, "  ", 2) == 0 || line[0] == '\0'); // 90 and 50 are left out
+    free(text);
+    p.fit_from = 100; // beyond the last: that one decides
+    free(draw(&p, 5, 6, false, &info));
+    assert_true(info.y_min < 1 && info.y_max < 2);
+}
+
+static void speed_axis_starts_at_zero(void **state)
+{
+    double x[] = {0, 1}, y[] = {16000, 16500};
+    struct plot_series s = {.x = x, .y = y, .n = 2, .role = ROLE_CURVE_A};
+    struct plot p = {.series = &s, .n_series = 1, .x_max = 1, .from_zero = true};
+    struct plot_info info;
+
+    (void)state;
+    free(draw(&p, 6, 30, true, &info));
+    assert_near(info.y_min, 0, 1e-12);
+    assert_true(info.y_max >= 16500);
+}
+
 static void perplexity_is_the_exponential_of_the_mean_loss(void **state)
 {
     struct plot_series s = {.scale = PLOT_EXP};
@@ -433,6 +465,8 @@ int main(void)
         cmocka_unit_test(values_that_are_no_numbers_are_marked),
         cmocka_unit_test(nothing_one_point_and_a_constant_draw),
         cmocka_unit_test(log_axis_falls_back_when_a_value_is_not_positive),
+        cmocka_unit_test(zoomed_axis_fits_the_newest_points),
+        cmocka_unit_test(speed_axis_starts_at_zero),
         cmocka_unit_test(perplexity_is_the_exponential_of_the_mean_loss),
         cmocka_unit_test(draws_inside_and_touches_every_column),
         cmocka_unit_test(ticks_are_round_and_never_overlap),

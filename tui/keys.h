@@ -79,6 +79,7 @@ enum command {
     CMD_NEXT_RUN,
     CMD_METRIC,
     CMD_AXIS,
+    CMD_ZOOM,  // of the y axis
     CMD_LOG_Y, // logarithmic or linear
     CMD_LOG,   // the end of log.txt
     CMD_FREEZE,

@@ -10,6 +10,8 @@ static const char *const axis_names[] = {"tokens", "steps", "time", "train FLOPs
 static const int train_x[] = {TRAIN_TOKENS, TRAIN_STEP, TRAIN_TIME, TRAIN_FLOPS};
 static const int eval_x[] = {EVAL_TOKENS, EVAL_STEP, EVAL_TIME, EVAL_FLOPS};
 
+static const char *const zoom_words[] = {"", " fits last 1/2", " fits last 1/10"};
+
 struct chart_row {
     const char *title;
     int train; // column of the training table, -1 = none
@@ -148,6 +150,17 @@ static int series_of(struct monitor *m, const struct chart_row *row, struct plot
     return n;
 }
 
+// Where the newest half or tenth of what is there begins.
+static double fit_from(const struct monitor *m, const struct plot *p)
+{
+    static const double share[ZOOM_COUNT] = {0, 0.5, 0.9};
+    const struct follow_table *t = &m->follow.train;
+
+    if (t->n == 0)
+        return 0;
+    return (t->col[train_x[m->axis]][t->n - 1] - p->x_origin) * share[m->zoom];
+}
+
 static void draw_title(const struct monitor *m, struct canvas *c, const struct rect *r,
                        const struct chart_row *row, const struct plot_info *info, double bpb)
 {
@@ -156,8 +169,8 @@ static void draw_title(const struct monitor *m, struct canvas *c, const struct r
     if (info->area.rows == r->rows)
         return; // no axes: no room for words either
     col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s", row->title);
-    col += canvas_fmt(c, r, 0, col, ROLE_DIM, "  %s y  x %s", info->log_y ? "log" : "linear",
-                      axis_names[m->axis]);
+    col += canvas_fmt(c, r, 0, col, ROLE_DIM, "  %s y%s  x %s", info->log_y ? "log" : "linear",
+                      zoom_words[m->zoom], axis_names[m->axis]);
     if (row == &metric_rows[METRIC_BPB] && isnan(bpb)) {
         canvas_text(c, r, 0, col + 2, ROLE_WARN, "not known: the data does not say its bytes");
         return;
@@ -185,7 +198,7 @@ void monitor_chart(struct monitor *m, struct canvas *c, const struct rect *r, en
 {
     const struct chart_row *row = row_of_chart(m, which);
     struct plot_series series[2];
-    struct plot p = {.series = series, .log_y = is_log(m, row)};
+    struct plot p = {.series = series, .log_y = is_log(m, row), .from_zero = which == CHART_SPEED};
     struct plot_info info = {.empty = true};
     struct rect curve = *r;
     bool titled = r->rows >= 5 && r->cols >= 20;
@@ -202,6 +215,7 @@ void monitor_chart(struct monitor *m, struct canvas *c, const struct rect *r, en
         p.x_origin = first_time(&m->follow);
         p.x_kind = TICKS_TIME;
     }
+    p.fit_from = fit_from(m, &p);
     plot_draw(&p, c, &curve, &info);
     if (titled)
         draw_title(m, c, r, row, &info, monitor_bpb_factor(&m->follow));

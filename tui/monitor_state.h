@@ -14,12 +14,16 @@
 enum metric { METRIC_LOSS, METRIC_PPL, METRIC_BPB, METRIC_COUNT };
 enum x_axis { AXIS_TOKENS, AXIS_STEPS, AXIS_TIME, AXIS_FLOPS, AXIS_COUNT };
 
+// Which points the y axis fits: all, the newest half, the newest tenth.
+enum zoom { ZOOM_ALL, ZOOM_HALF, ZOOM_TENTH, ZOOM_COUNT };
+
 struct monitor {
     bool open; // follows a run
     struct follow follow;
     enum metric metric;
     enum x_axis axis;
     bool log_y[METRIC_COUNT];
+    enum zoom zoom;
     double frozen_at; // when the picture was frozen, 0 = it moves
     bool show_tail;
     struct run_tail tail;

@@ -71,13 +71,30 @@ static int row_of(const struct picture *p, double v)
 
 // ---- range of the y axis ------------------------------------------------------------------------
 
+// First point at or after fit_from, but always the last one.
+static int64_t first_after(const struct plot_series *s, const struct plot *plot)
+{
+    int64_t lo = 0, hi = s->n - 1;
+
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (s->x[mid] - plot->x_origin < plot->fit_from)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 static void fit_range(struct picture *p)
 {
     double lo = INFINITY, hi = -INFINITY;
 
     for (int i = 0; i < p->plot->n_series; i++) {
         const struct plot_series *s = &p->plot->series[i];
-        struct span all = pyramid_span(s->pyramid, s->y, 0, s->n);
+        int64_t from = p->plot->fit_from > 0 ? first_after(s, p->plot) : 0;
+        struct span all = pyramid_span(s->pyramid, s->y, from, s->n);
 
         if (all.n == 0)
             continue;
@@ -89,6 +106,8 @@ static void fit_range(struct picture *p)
     p->any = lo <= hi;
     p->y_min = p->any ? lo : 0;
     p->y_max = p->any ? hi : 1;
+    if (p->plot->from_zero && p->y_min > 0 && !p->plot->log_y)
+        p->y_min = 0;
     p->y_kind = p->plot->log_y && p->any && lo > 0 ? TICKS_LOG : TICKS_LINEAR;
     if (p->any)
         ticks_snap(p->y_kind, &p->y_min, &p->y_max);
@@ -148,6 +167,10 @@ static void draw_column(const struct picture *p, const struct plot_series *s, st
     double mean = plot_value(s, sp->sum / (double)sp->n);
     int y = row_of(p, mean);
 
+    if (plot_value(s, sp->min) > p->y_max || plot_value(s, sp->max) < p->y_min) {
+        *last_x = -1; // outside of a zoomed picture
+        return;
+    }
     if (s->style == PLOT_MARKS) {
         mark(p, s, x, plot_value(s, sp->min));
         mark(p, s, x, plot_value(s, sp->max));

@@ -37,8 +37,11 @@ struct plot {
     double x_min, x_max;   // after that
     enum tick_kind x_kind; // TICKS_LINEAR or TICKS_TIME
     bool log_y;            // falls back to linear when a value is not positive
-    bool no_axes;          // the curve alone
-    int label_width;       // columns left of the axis, 0 = by the width of r
+    double fit_from;       // the y axis fits the points from this x on (after x_origin); what lies
+                           // above or below it as a whole is left out. 0 = everything
+    bool from_zero;  // a linear y axis starts at 0: a speed, where small changes should look small
+    bool no_axes;    // the curve alone
+    int label_width; // columns left of the axis, 0 = by the width of r
 };
 
 struct plot_info { // what was drawn
