@@ -54,6 +54,38 @@ static const struct cli_option data_peek_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option train_options[] = {
+    {"resume", "RUN", "continue a run from its newest good checkpoint"},
+    {"run", "ID", "id of the new run (default: the profile's name and a number)"},
+    {"set", "KEY=VALUE", "replace a value of the profile; may be repeated"},
+    {"backend", "NAME", "auto (default) or cpu"},
+    {"detach", NULL, "as a process of its own, then return"},
+    {"quiet", NULL, "no progress lines"},
+    {"json", NULL, "only the final status, as one JSON object"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option runs_options[] = {
+    {"json", NULL, "a list of objects keyed by the metric names"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option control_options[] = {
+    {"json", NULL, "the status afterwards as a JSON object"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option delete_options[] = {
+    {"yes", NULL, "do not ask"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option watch_options[] = {
+    {"json", NULL, "all records of metrics.jsonl, from the first; with --once the status"},
+    {"once", NULL, "print where the run stands and end"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_command commands[] = {
     {"count", "PROFILE", 1, 1, "parameters, FLOPs and memory, per layer and in total",
      profile_options, cmd_count},
@@ -69,6 +101,19 @@ static const struct cli_command commands[] = {
      cmd_data_audit},
     {"data peek", "FILE", 1, 1, "show tokens decoded, with document ends", data_peek_options,
      cmd_data_peek},
+    {"train", "[PROFILE]", 0, 1, "train a profile, or continue a run with --resume RUN",
+     train_options, cmd_train},
+    {"runs", "", 0, 0, "list the runs, newest first", runs_options, cmd_runs},
+    {"watch", "RUN", 1, 1, "follow a run: a line per record; changes nothing", watch_options,
+     cmd_watch},
+    {"pause", "RUN", 1, 1, "hold a running run; it keeps its memory", control_options, cmd_control},
+    {"resume", "RUN", 1, 1,
+     "continue a paused run, or start a process for one that was stopped, failed or is lost",
+     control_options, cmd_control},
+    {"checkpoint", "RUN", 1, 1, "write a checkpoint now", control_options, cmd_control},
+    {"stop", "RUN", 1, 1, "write a checkpoint and end the process", control_options, cmd_control},
+    {"delete", "RUN", 1, 1, "move a run that has no process to the trash", delete_options,
+     cmd_delete},
     {"help", "[COMMAND]", 0, 2, "list the commands, or explain one", no_options, cmd_help},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

@@ -59,6 +59,12 @@ void cli_print_json(json_t *j);                // indented, newline; takes the r
 int cmd_count(const struct cli_command *cmd, int argc, char **argv);
 int cmd_check(const struct cli_command *cmd, int argc, char **argv);
 int cmd_show(const struct cli_command *cmd, int argc, char **argv);
+int cmd_train(const struct cli_command *cmd, int argc, char **argv);
+int cmd_runs(const struct cli_command *cmd, int argc, char **argv);
+int cmd_watch(const struct cli_command *cmd, int argc, char **argv);
+int cmd_control(const struct cli_command *cmd, int argc,
+                char **argv); // pause resume stop checkpoint
+int cmd_delete(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_prepare(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_audit(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_peek(const struct cli_command *cmd, int argc, char **argv);
