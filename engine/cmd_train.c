@@ -196,7 +196,7 @@ static int run_detached(const char *dir, const struct cli_args *a)
         return CLI_OK;
     }
     run_read_status(dir, &st, NULL);
-    printf("run %s goes on in process %d\nwatch it with: lathe watch %s\n", dir, st.pid, id);
+    printf("run %s trains in process %d\nwatch it with: lathe watch %s\n", dir, st.pid, id);
     return CLI_OK;
 }
 
