@@ -161,7 +161,7 @@ static void set_error(struct reading *r, const struct doc *doc, const char *set,
     problem_add(r->problems, SEV_ERROR, doc, 1, 1, "", "%s, got '%s'", text, quote(q, set));
 }
 
-static void set_value(struct reading *r, const char *set, const char *name, const char *path,
+static void set_value(struct reading *r, const char *set, const char *path,
                       const struct doc *key_doc)
 {
     const struct spec_key *k = spec_key_find(path);
@@ -171,8 +171,9 @@ static void set_value(struct reading *r, const char *set, const char *name, cons
     struct doc *doc;
 
     // texts are taken as they stand unless quoted: a path may hold what YAML would read
-    doc = is_raw ? doc_of_text(name, prefix, value, r->problems)
-                 : doc_parse(name, prefix, value, strlen(value), r->problems);
+    doc = is_raw ? doc_of_text(key_doc->name, prefix, value, r->problems)
+                 : doc_parse(key_doc->name, prefix, value, strlen(value), r->problems);
+    doc->set_number = key_doc->set_number;
     add_doc(r, doc);
     if (doc->root)
         slots_set(r, doc, key_doc->root);
@@ -191,6 +192,7 @@ static void add_set(struct reading *r, const char *set, int number)
 
     snprintf(name, sizeof name, "--set %d", number);
     key_doc = add_doc(r, doc_of_text(name, "", path, r->problems));
+    key_doc->set_number = number;
     if (!*path || !set[strlen(path)])
         set_error(r, key_doc, set, "expected key=value, such as train.max_steps=100");
     else if (!strcmp(path, "extends"))
@@ -198,7 +200,7 @@ static void add_set(struct reading *r, const char *set, int number)
     else if (section_find(path) >= 0)
         set_error(r, key_doc, set, "expected a key inside a section");
     else if (key_doc->root)
-        set_value(r, set, name, path, key_doc);
+        set_value(r, set, path, key_doc);
     else
         r->is_broken = true;
     free(path);

@@ -51,7 +51,8 @@ int profile_parse(const char *name, const char *text, size_t len, const char *co
 // Checks a spec that was built or edited in memory (divisibility, ranges, batch sizes, …).
 int profile_validate(const struct spec *spec, struct problems *p);
 
-// Full resolved profile: lists only, every key; a lane's comment says which generator it came from.
+// Full resolved profile: lists only, every key, each with a comment that says where its value came
+// from as far as the spec knows: generator, file and line, --set, default, derived.
 // header_comment may have several lines, or be NULL. Reading it back gives an equal spec (see
 // spec_equal). Caller frees.
 char *profile_to_yaml(const struct spec *spec, const char *header_comment);

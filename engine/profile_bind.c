@@ -209,17 +209,21 @@ static void derive_head_step(struct reading *r)
 static void derive_length(struct reading *r)
 {
     struct train_spec *t = &r->spec->train;
-    const struct slot *tokens = slot_of(r, "train.max_tokens"), *steps;
+    struct slot *tokens = slot_of(r, "train.max_tokens"), *steps = slot_of(r, "train.max_steps");
 
-    steps = slot_of(r, "train.max_steps");
     if (!all_good(r, "train.max_tokens", "train.max_steps", NULL))
         return;
     if (!is_given(r, "train.max_steps"))
         t->max_steps = t->max_tokens ? 0 : 1000;
-    if (t->max_tokens && t->max_steps && tokens->group > steps->group)
+    if (!t->max_tokens || !t->max_steps || tokens->group == steps->group)
+        return;
+    if (tokens->group > steps->group) {
         t->max_steps = 0;
-    else if (t->max_tokens && t->max_steps && tokens->group < steps->group)
+        steps->value = NULL; // no longer what its text says
+    } else {
         t->max_tokens = 0;
+        tokens->value = NULL;
+    }
 }
 
 // v/10 without the last binary digits, so that a tenth of 3e-4 is written 3e-05.
@@ -301,6 +305,43 @@ static void bind_key(struct reading *r, const struct spec_key *k)
         reading_error(r, NULL, k->path, "is missing and has no default (%s)", k->help);
 }
 
+// Index of a file in origin_file[]; the last entry stands for all that do not fit. The names become
+// part of comments: plain ASCII only.
+static int origin_file(struct spec *s, const char *path)
+{
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    char name[SPEC_NAME_SIZE];
+    int i = 0;
+
+    snprintf(name, sizeof name, "%s", base);
+    for (char *c = name; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    while (i < SPEC_ORIGIN_FILES - 1 && s->origin_file[i][0] && strcmp(s->origin_file[i], name))
+        i++;
+    snprintf(s->origin_file[i], SPEC_NAME_SIZE, "%s",
+             i < SPEC_ORIGIN_FILES - 1 ? name : "further files");
+    return i;
+}
+
+static void record_origins(struct reading *r)
+{
+    for (int i = 0; i < spec_key_count; i++) {
+        const struct slot *slot = &r->slots[i];
+        struct spec_origin *o = &r->spec->origin[i];
+
+        if (!slot->value)
+            *o = (struct spec_origin){.kind = ORIGIN_DERIVED};
+        else if (slot->layer == 0)
+            *o = (struct spec_origin){.kind = ORIGIN_DEFAULT};
+        else if (slot->key->doc->set_number)
+            *o = (struct spec_origin){.kind = ORIGIN_SET, .line = slot->key->doc->set_number};
+        else
+            *o = (struct spec_origin){ORIGIN_FILE, origin_file(r->spec, slot->key->doc->name),
+                                      slot->key->line};
+    }
+}
+
 void reading_bind(struct reading *r)
 {
     static const enum lane order[] = {LANE_FFN, LANE_HEADS, LANE_KV, LANE_REUSE};
@@ -314,4 +355,5 @@ void reading_bind(struct reading *r)
             if (spec_keys[i].type == KEY_LANE && spec_keys[i].size == (size_t)order[l])
                 resolve_lane(r, &spec_keys[i]);
     check_rest(r);
+    record_origins(r);
 }

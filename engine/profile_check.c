@@ -117,15 +117,22 @@ static void check_name(struct reading *r)
 
 static void check_string(struct reading *r, const struct spec_key *k, const char *s)
 {
+    const unsigned char *u = (const unsigned char *)s;
+
     if (k->offset == offsetof(struct spec, name)) {
         check_name(r);
         return;
     }
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 0x7f) {
-            reading_error(r, NULL, k->path, "has a control character");
+    while (*u) {
+        size_t n = utf8_sequence(u, strlen((const char *)u));
+        const char *fault = *u < ' ' ? "a control character" : text_fault(u, n);
+
+        if (fault) {
+            reading_error(r, NULL, k->path, "holds %s", fault);
             return;
         }
+        u += n;
+    }
 }
 
 static void check_frame(struct reading *r, const struct spec_key *k, const struct frame *f)

@@ -60,6 +60,20 @@ const char *quote(char *out, const char *s)
     return out;
 }
 
+// Names of files and parts of them may reach a message unquoted.
+static void blank_controls(char *text)
+{
+    unsigned char *s = (unsigned char *)text;
+
+    while (*s) {
+        size_t n = utf8_sequence(s, strlen((char *)s));
+
+        if (!n || is_control(s, n))
+            memset(s, ' ', n ? n : 1);
+        s += n ? n : 1;
+    }
+}
+
 // The text of the line, when the column lies in the part that fits.
 static void copy_source(struct problem *pr, const struct doc *doc)
 {
@@ -103,6 +117,9 @@ void problem_add(struct problems *p, enum severity severity, const struct doc *d
         line = col = 0;
     }
     err_at(&pr->err, doc ? doc->name : NULL, line, col, "%s", text);
+    blank_controls(pr->err.file);
+    blank_controls(pr->err.text);
+    blank_controls(pr->path);
     if (doc && line > 0)
         copy_source(pr, doc);
 }

@@ -45,6 +45,7 @@ struct doc {
     size_t len;
     char *prefix;      // on the first line in front of the text: key= of a --set
     int col0;          // characters of prefix
+    int set_number;    // of a --set, from 1; 0 for files
     struct node *root; // NULL when the text could not be parsed or is empty
     struct node **nodes;
     int n_nodes, cap_nodes;
@@ -98,6 +99,8 @@ const char *quote(char *out, const char *s);
 size_t utf8_sequence(const unsigned char *s, size_t left);
 
 // ---- profile_tree.c ----
+// What is wrong with the n bytes at s (0: no UTF-8) in the text of a profile; NULL: nothing.
+const char *text_fault(const unsigned char *s, size_t n);
 // Parses one YAML document with all limits. Takes a copy of text; prefix is what stands in front of
 // it on its first line. Problems go to p; doc->root is NULL after a syntax error and for an empty
 // text, otherwise usable even when duplicate keys were reported.

@@ -72,7 +72,7 @@ static size_t byte_offset(struct builder *b, size_t chars)
 // ---- text that libyaml shall not see ----
 
 // Line breaks other than LF and CR LF are refused, so that line numbers mean one thing.
-static const char *what_is_wrong(const unsigned char *s, size_t n)
+const char *text_fault(const unsigned char *s, size_t n)
 {
     if (n == 0)
         return "not valid UTF-8";
@@ -105,7 +105,7 @@ static void check_text(struct builder *b)
     }
     for (size_t i = 0; i < len;) {
         size_t n = utf8_sequence(s + i, len - i);
-        const char *wrong = what_is_wrong(s + i, n);
+        const char *wrong = text_fault(s + i, n);
 
         if (wrong) {
             fail_at(b, line, col, wrong);

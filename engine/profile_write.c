@@ -113,13 +113,13 @@ void value_to_yaml(const struct spec_key *k, const struct spec *spec, struct buf
     }
 }
 
-static void add_source(struct buf *out, const struct lane_source *src)
+static void add_generator(struct buf *out, const struct lane_source *src)
 {
     if (src->kv_ratio)
-        buf_fmt(out, "  # from {ratio: %d}", src->kv_ratio);
+        buf_fmt(out, "{ratio: %d}", src->kv_ratio);
     if (src->shape < SHAPE_UNIFORM)
         return;
-    buf_fmt(out, "  # from %s", spec_shape_names[src->shape]);
+    buf_str(out, spec_shape_names[src->shape]);
     for (int i = 0; i < src->n_points; i++) {
         buf_str(out, i ? ", " : " [");
         add_double(out, src->points[i]);
@@ -127,14 +127,54 @@ static void add_source(struct buf *out, const struct lane_source *src)
     buf_str(out, "]");
 }
 
+static void add_place(struct buf *out, const struct spec *s, const struct spec_origin *o)
+{
+    if (o->kind == ORIGIN_DEFAULT)
+        buf_str(out, "default");
+    else if (o->kind == ORIGIN_DERIVED)
+        buf_str(out, "derived");
+    else if (o->kind == ORIGIN_SET)
+        buf_fmt(out, "--set %d", o->line);
+    else if (o->kind == ORIGIN_FILE)
+        buf_fmt(out, "%s:%d", s->origin_file[o->file], o->line);
+}
+
+// "  # crown [1, 4, 1], crown.yaml:10": what is known of where the value came from.
+static void add_origin(struct buf *out, const struct spec *s, const struct spec_key *k)
+{
+    struct buf text = {0};
+    struct buf place = {0};
+
+    if (k->type == KEY_LANE)
+        add_generator(&text, &s->model.source[k->size]);
+    add_place(&place, s, &s->origin[k - spec_keys]);
+    if (text.len || place.len)
+        buf_fmt(out, "  # %s%s%s", text.len ? text.data : "", text.len && place.len ? ", " : "",
+                place.len ? place.data : "");
+    buf_release(&text);
+    buf_release(&place);
+}
+
+// What YAML would not take in a comment becomes '?'.
 static void add_comment(struct buf *out, const char *text)
 {
-    while (*text) {
-        size_t n = strcspn(text, "\n");
+    const unsigned char *s = (const unsigned char *)text;
+    bool at_start = true;
 
-        buf_fmt(out, "#%s%.*s\n", n ? " " : "", (int)n, text);
-        text += n + (text[n] == '\n');
+    while (*s) {
+        size_t n = utf8_sequence(s, strlen((const char *)s));
+
+        if (at_start)
+            buf_str(out, *s == '\n' ? "#" : "# ");
+        at_start = *s == '\n';
+        if (text_fault(s, n))
+            buf_str(out, "?");
+        else
+            buf_add(out, s, n);
+        s += n ? n : 1;
     }
+    if (!at_start)
+        buf_str(out, "\n");
 }
 
 char *profile_to_yaml(const struct spec *spec, const char *header_comment)
@@ -154,8 +194,7 @@ char *profile_to_yaml(const struct spec *spec, const char *header_comment)
         }
         buf_fmt(&out, "%s%s: ", dot ? "  " : "", k->path + n);
         value_to_yaml(k, spec, &out);
-        if (k->type == KEY_LANE)
-            add_source(&out, &spec->model.source[k->size]);
+        add_origin(&out, spec, k);
         buf_str(&out, "\n");
     }
     return buf_detach(&out);

@@ -13,6 +13,8 @@ enum {
     SPEC_NAME_SIZE = 64,
     SPEC_PATH_SIZE = 512,
     SPEC_POINTS = 3,
+    SPEC_MAX_KEYS = 64,
+    SPEC_ORIGIN_FILES = 8,
 };
 
 enum norm { NORM_RMS, NORM_LAYER };
@@ -105,6 +107,15 @@ struct optim_spec {
     double max_norm; // 0 = no clipping
 };
 
+// Where a key's value came from, for people: kept through copies, never compared. An edit in memory
+// sets the kind to ORIGIN_NONE or leaves it.
+enum origin_kind { ORIGIN_NONE, ORIGIN_DEFAULT, ORIGIN_DERIVED, ORIGIN_FILE, ORIGIN_SET };
+struct spec_origin {
+    enum origin_kind kind;
+    int file; // ORIGIN_FILE: index in origin_file
+    int line; // ORIGIN_FILE: 1-based; ORIGIN_SET: number of the --set, from 1
+};
+
 struct spec {
     char name[SPEC_NAME_SIZE];
     struct model_spec model;
@@ -122,6 +133,8 @@ struct spec {
         int64_t interval; // steps between checkpoints
         int keep;         // newest checkpoints kept
     } save;
+    struct spec_origin origin[SPEC_MAX_KEYS];            // parallel to spec_keys[]
+    char origin_file[SPEC_ORIGIN_FILES][SPEC_NAME_SIZE]; // names without folders
 };
 
 // ---- the key table ------------------------------------------------------------------------------

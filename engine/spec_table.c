@@ -136,3 +136,4 @@ const struct spec_key spec_keys[] = {
 // clang-format on
 
 const int spec_key_count = sizeof spec_keys / sizeof spec_keys[0];
+_Static_assert(sizeof spec_keys / sizeof spec_keys[0] <= SPEC_MAX_KEYS, "raise SPEC_MAX_KEYS");

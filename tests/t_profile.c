@@ -258,6 +258,8 @@ static void wrong_types_are_named(void **state)
     expect_after("optim: {betas: [0.9, 1]}\n", "p.yaml:7:16", "optim.betas[1]", "less than 1");
     expect_after("optim: 3\n", "p.yaml:7:8", "optim", "expected keys and values");
     expect_after("name: [x]\n", "p.yaml:7:7", "name", "expected a text");
+    expect_after("data: {val: \"a\\Lb\"}\n", "p.yaml:7:13", "data.val", "line separator");
+    expect_after("data: {val: \"a\\nb\"}\n", "p.yaml:7:13", "data.val", "control character");
     expect_after("name: ../x\n", "p.yaml:7:7", "name", "cannot name a run");
     expect_problem("[1, 2]", NULL, 0, "p.yaml:1:1", "", "expected keys and values");
     expect_problem("# nothing\n", NULL, 0, "p.yaml:1:1", "", "empty");
@@ -463,7 +465,7 @@ static void set_problems_have_places(void **state)
         {"model=3", "--set 1:1:1", "", "inside a section"},
         {"extends=x", "--set 1:1:1", "", "only in files"},
         {"train.lr=3", "--set 1:1:1", "train.lr", "did you mean 'lr' in 'optim:'"},
-        {"data.val=a\tb", "--set 1:1:10", "data.val", "control character"},
+        {"data.val=a\tb", "--set 1:1:10", "data.val", "a control character"},
     };
 
     (void)state;

@@ -11,9 +11,9 @@
 
 static void assert_printable(const struct problem *p)
 {
-    const char *texts[] = {p->err.text, p->path, p->source};
+    const char *texts[] = {p->err.text, p->err.file, p->path, p->source};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         for (const char *s = texts[i]; *s; s++)
             if ((unsigned char)*s < ' ' || *s == 0x7f)
                 fail_msg("control character %d in '%s'", *s, texts[i]);
@@ -156,6 +156,8 @@ static void bytes_that_are_no_text_are_refused(void **state)
     feed_text("name: \xe2\x80\xa8\n", "line separator");
     feed_text("name: \xef\xbf\xbf\n", "not a character");
     feed_text("\"\\e]0;owned\\a\": 1\n", "unknown key ' ]0;owned '");
+    feed_text("extends: \"\\e[2J.yaml\"\n", "cannot open ' [2J.yaml'");
+    feed_text("extends: \"\\n\\x9b2J.yaml\"\n", "cannot open '   2J.yaml'");
     feed_text("model: {\"\\x9b2J\": 1}\n", "unknown key ' 2J'");
 }
 

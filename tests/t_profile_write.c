@@ -166,18 +166,44 @@ static void written_profiles_read_back_equal(void **state)
     }
 }
 
-static void yaml_says_where_lanes_came_from(void **state)
+static void assert_has(const char *text, const char *part)
 {
-    struct spec s = good(profile_default_yaml);
-    char *text = profile_to_yaml(&s, "made by hand");
+    if (!strstr(text, part))
+        fail_msg("no '%s' in\n%s", part, text);
+}
+
+static void yaml_says_where_values_came_from(void **state)
+{
+    static const char *const set[] = {"optim.lr=1e-3", "train.max_steps=7"};
+    struct spec s;
+    struct problems p = {0};
+    char *text;
 
     (void)state;
-    assert_int_equal(strncmp(text, "# made by hand\nname: demo-crown\nmodel:\n", 39), 0);
-    assert_non_null(strstr(text, "  ffn_width: [384, 256, 384, 512, 512, 384, 256, 384]"
-                                 "  # from crown [1, 4, 1]\n"));
-    assert_non_null(strstr(text, "# from {ratio: 2}\n"));
-    assert_non_null(strstr(text, "  frame: {ffn: 3, heads: 1}\n"));
-    assert_non_null(strstr(text, "  lr: 0.003\n"));
+    t_write(t_path("origin_base.yaml"), profile_default_yaml);
+    t_write(t_path("origin.yaml"), "extends: origin_base.yaml\nname: o\n");
+    assert_int_equal(profile_load(t_path("origin.yaml"), set, 2, &s, &p), 0);
+    problems_release(&p);
+    text = profile_to_yaml(&s, "made by hand\n\nfor a test");
+    assert_int_equal(
+        strncmp(text, "# made by hand\n#\n# for a test\nname: o  # origin.yaml:2\n", 54), 0);
+    assert_has(text, "  ffn_width: [384, 256, 384, 512, 512, 384, 256, 384]"
+                     "  # crown [1, 4, 1], origin_base.yaml:8\n");
+    assert_has(text, "  n_kv_heads: [2, 2, 2, 2, 2, 2, 2, 2]  # {ratio: 2}, origin_base.yaml:10\n");
+    assert_has(text, "  frame: {ffn: 3, heads: 1}  # origin_base.yaml:13\n");
+    assert_has(text, "  lr: 0.001  # --set 1\n");
+    assert_has(text, "  max_steps: 7  # --set 2\n");
+    assert_has(text, "  max_tokens: 0  # derived\n");
+    assert_has(text, "  norm_eps: 1e-06  # default\n");
+    free(text);
+    snprintf(s.origin_file[0], sizeof s.origin_file[0], "x.yaml");
+    text = profile_to_yaml(&s, "a \u2014 \x1b\xff\r\xc2\x85z");
+    assert_has(text, "# a \u2014 ????z\n");
+    assert_reads_as("p.yaml", text, &s);
+    free(text);
+    memset(s.origin, 0, sizeof s.origin);
+    text = profile_to_yaml(&s, NULL);
+    assert_has(text, "  lr: 0.001\n");
     free(text);
 }
 
@@ -426,7 +452,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_profiles_read_back_equal),
-        cmocka_unit_test(yaml_says_where_lanes_came_from),
+        cmocka_unit_test(yaml_says_where_values_came_from),
         cmocka_unit_test(json_has_every_key),
         cmocka_unit_test(help_names_every_key),
         cmocka_unit_test(save_replaces_only_the_lane),
