@@ -175,7 +175,7 @@ static void draw_title(const struct monitor *m, struct canvas *c, const struct r
         canvas_text(c, r, 0, col + 2, ROLE_WARN, "not known: the data does not say its bytes");
         return;
     }
-    if (row->eval < 0 || r->cols - col < 17)
+    if (row->eval < 0 || r->cols - col < 16)
         return;
     col += 2 + canvas_text(c, r, 0, col + 2, ROLE_CURVE_A, "t train");
     canvas_text(c, r, 0, col + 2, ROLE_CURVE_B, "o val");
