@@ -261,9 +261,11 @@ static void event_line(const struct follow *f, int i, double now, char *out, siz
 {
     const struct follow_event *e = &f->event[i];
     char clock[WORD_SIZE], step[UNIT_SIZE];
+    // "checkpoint: step 400" behind "step 400" says nothing new
+    const char *text = strncmp(e->text, "step ", 5) ? e->text : "";
 
     snprintf(out, size, "%s  step %s  %s%s%s", word_time(clock, e->time, now),
-             unit_thousands(step, e->step), e->kind, e->text[0] ? ": " : "", e->text);
+             unit_thousands(step, e->step), e->kind, text[0] ? ": " : "", text);
 }
 
 static void eval_line(const struct follow *f, int i, double now, char *out, size_t size)

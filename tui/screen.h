@@ -20,8 +20,7 @@ struct screen {
     // Milliseconds until tick() is wanted next, -1 = not before a key; NULL: 500 (when there is a
     // tick). A screen on which nothing can move must say -1, so that an idle workbench never wakes.
     int (*wait_ms)(struct app *app);
-    // A key before it is looked up, for screens with an input of their own; NULL or false: not used.
-    bool (*key)(struct app *app, int key);
+    const char *(*status)(struct app *app); // at the right of the top line; may be NULL
 };
 
 extern const struct screen screen_design, screen_monitor, screen_runs;
