@@ -3,7 +3,9 @@
 // Forward keeps, for up to ATTN_QUERIES query rows of one head, the running maximum m, the sum l and
 // the unnormalised output O, and walks over key tiles (online softmax, as FlashAttention). Backward
 // walks over key tiles of one key/value group and recomputes the probabilities from lse. Tiles that
-// the causal mask hides are skipped. All tiles have rows of Dp = D rounded up to whole vectors.
+// the causal mask hides are skipped. Tiles are copied and have rows
+// of Dp = D rounded up to whole vectors: read in place, rows a multiple of 1 KiB apart share a few
+// cache sets and evict each other.
 #ifdef VEC_WIDTH
 
 enum {
@@ -272,8 +274,7 @@ static void forward_row(struct forward_state *f, const struct tile_bias *bias, i
 }
 
 static void forward_tile(struct forward_state *f, const struct attn *a,
-                         const struct tile_bias *bias, const float *v, int64_t ldv, int r0,
-                         int rows, int first, int k0, int nk)
+                         const struct tile_bias *bias, int r0, int rows, int first, int k0, int nk)
 {
     int D = a->d.D, Dp = round_up(D), n = smaller(nk, first + rows - k0), np = round_up(n);
 
@@ -299,8 +300,8 @@ static void forward_tile(struct forward_state *f, const struct attn *a,
     multiply((struct product){.a = f->p,
                               .ra = TK,
                               .ca = 1,
-                              .b = v,
-                              .ldb = ldv,
+                              .b = f->v,
+                              .ldb = Dp,
                               .c = f->o + (int64_t)r0 * Dp,
                               .ldc = Dp,
                               .M = TQ,
@@ -348,15 +349,13 @@ static void vec_attn_forward(const struct attn *a, int b, int h, int t0, float *
         const float *v = key_rows(a, a->v, a->d.ldv, b, group_of(a, h), k0);
 
         copy_transposed(f.kt, k, a->d.ldk, nk, D);
-        if (D != Dp)
-            copy_rows(f.v, v, a->d.ldv, nk, nk, D, 1);
+        copy_rows(f.v, v, a->d.ldv, nk, nk, D, 1);
         load_bias(&bias, a, b, k0, nk);
         for (int r0 = 0; r0 < rows; r0 += TQ) {
             int here = smaller(TQ, rows - r0);
 
             if (start + r0 + here > k0)
-                forward_tile(&f, a, &bias, D == Dp ? v : f.v, D == Dp ? a->d.ldv : Dp, r0, here,
-                             start + r0, k0, nk);
+                forward_tile(&f, a, &bias, r0, here, start + r0, k0, nk);
         }
     }
     finish_forward(&f, a, b, h, t0, rows);
@@ -394,8 +393,8 @@ static void backward_row(struct backward_state *s, const struct tile_bias *bias,
 
 // Query rows t0 .. t0+rows of head h against the keys k0 .. k0+nk.
 static void backward_tile(struct backward_state *s, const struct attn *a,
-                          const struct tile_bias *bias, const float *k, int64_t ldk, int b, int h,
-                          int t0, int rows, int k0, int nk)
+                          const struct tile_bias *bias, int b, int h, int t0, int rows, int k0,
+                          int nk)
 {
     int D = a->d.D, Dp = round_up(D), first = first_position(a) + t0;
     int n = smaller(nk, first + rows - k0), np = round_up(n);
@@ -455,8 +454,8 @@ static void backward_tile(struct backward_state *s, const struct attn *a,
     multiply((struct product){.a = s->ds,
                               .ra = TK,
                               .ca = 1,
-                              .b = k,
-                              .ldb = ldk,
+                              .b = s->k,
+                              .ldb = Dp,
                               .c = s->dq,
                               .ldc = Dp,
                               .M = TQ,
@@ -477,8 +476,7 @@ static void backward_keys(struct backward_state *s, const struct attn *a, int b,
 
     copy_transposed(s->kt, k, a->d.ldk, nk, D);
     copy_transposed(s->vt, v, a->d.ldv, nk, D);
-    if (D != Dp)
-        copy_rows(s->k, k, a->d.ldk, nk, nk, D, 1);
+    copy_rows(s->k, k, a->d.ldk, nk, nk, D, 1);
     memset(s->dk, 0, (size_t)TK * (size_t)Dp * sizeof(float));
     memset(s->dv, 0, (size_t)TK * (size_t)Dp * sizeof(float));
     memset(s->dbias, 0, sizeof s->dbias);
@@ -488,8 +486,7 @@ static void backward_keys(struct backward_state *s, const struct attn *a, int b,
             continue;
         bias.slope = a->slopes ? a->slopes[h] : 0;
         for (int t0 = from; t0 < a->d.Tq; t0 += TQ)
-            backward_tile(s, a, &bias, D == Dp ? k : s->k, D == Dp ? a->d.ldk : Dp, b, h, t0,
-                          smaller(TQ, a->d.Tq - t0), k0, nk);
+            backward_tile(s, a, &bias, b, h, t0, smaller(TQ, a->d.Tq - t0), k0, nk);
     }
     write_rows(a->dk + (k - a->k), a->d.ldk, s->dk, nk, D, false);
     write_rows(a->dv + (v - a->v), a->d.ldv, s->dv, nk, D, false);

@@ -65,6 +65,15 @@ VEC_INLINE float hsum(vf x)
     return _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)));
 }
 
+// The largest lane; what a NaN does here is not defined, it comes through the exponentials.
+VEC_INLINE float hmax(vf x)
+{
+    __m128 a = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+
+    a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+
 static bool runs_here(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

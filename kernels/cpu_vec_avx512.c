@@ -58,6 +58,12 @@ VEC_INLINE float hsum(vf x)
     return _mm512_reduce_add_ps((__m512)x);
 }
 
+// The largest lane; what a NaN does here is not defined, it comes through the exponentials.
+VEC_INLINE float hmax(vf x)
+{
+    return _mm512_reduce_max_ps((__m512)x);
+}
+
 static bool runs_here(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&

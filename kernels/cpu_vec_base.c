@@ -52,6 +52,14 @@ VEC_INLINE float hsum(vf x)
     return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
+// The largest lane; what a NaN does here is not defined, it comes through the exponentials.
+VEC_INLINE float hmax(vf x)
+{
+    float a = x[0] > x[2] ? x[0] : x[2], b = x[1] > x[3] ? x[1] : x[3];
+
+    return a > b ? a : b;
+}
+
 static bool runs_here(void)
 {
     return true;

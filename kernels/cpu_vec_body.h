@@ -23,15 +23,6 @@ VEC_INLINE vf max_(vf a, vf b)
     return pick(a > b, a, b);
 }
 
-VEC_INLINE float hmax(vf x)
-{
-    float top = x[0];
-
-    for (int i = 1; i < W; i++)
-        top = x[i] > top ? x[i] : top;
-    return top;
-}
-
 // exp to about 1 ulp (coefficients of Cephes): n = round(x / ln 2), a polynomial on the rest, times
 // 2^n. Below -87.33 the result is 0, above 88.37 infinity; NaN stays NaN.
 VEC_INLINE vf exp_(vf x)
