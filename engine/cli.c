@@ -114,7 +114,8 @@ static const struct cli_command commands[] = {
     {"stop", "RUN", 1, 1, "write a checkpoint and end the process", control_options, cmd_control},
     {"delete", "RUN", 1, 1, "move a run that has no process to the trash", delete_options,
      cmd_delete},
-    {"help", "[COMMAND]", 0, 2, "list the commands, or explain one", no_options, cmd_help},
+    {"help", "[COMMAND | keys]", 0, 2, "list the commands, explain one, or list all profile keys",
+     no_options, cmd_help},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -154,30 +155,6 @@ static void print_overview(FILE *out)
 
 // ---- finding the command ------------------------------------------------------------------------
 
-static int edit_distance(const char *a, const char *b)
-{
-    int row[64], n = (int)strlen(b);
-
-    if (n >= 63)
-        return 99;
-    for (int j = 0; j <= n; j++)
-        row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
-            int insert = row[j - 1] + 1, drop = row[j] + 1;
-
-            diagonal = row[j];
-            row[j] = change < insert ? change : insert;
-            row[j] = row[j] < drop ? row[j] : drop;
-        }
-    }
-    return row[n];
-}
-
 // A command's name may have two words; *words tells how many of argv it took.
 static const struct cli_command *find_command(int argc, char **argv, int *words)
 {
@@ -206,7 +183,7 @@ static int unknown_command(const char *name)
 
     fprintf(stderr, "lathe: unknown command '%s'", name);
     for (int i = 0; i < N_COMMANDS; i++) {
-        int d = edit_distance(name, commands[i].name);
+        int d = spec_edit_distance(name, commands[i].name);
         size_t n = strlen(name);
 
         if (!strncmp(commands[i].name, name, n) && commands[i].name[n] == ' ')
@@ -233,6 +210,10 @@ static int cmd_help(const struct cli_command *cmd, int argc, char **argv)
         return rc;
     if (a.n_operands == 0) {
         print_overview(stdout);
+        return CLI_OK;
+    }
+    if (!strcmp(a.operand[0], "keys")) {
+        profile_print_keys(stdout);
         return CLI_OK;
     }
     for (int i = 0; i < a.n_operands; i++)
