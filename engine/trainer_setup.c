@@ -58,19 +58,21 @@ static double memory_available(void)
     return bytes;
 }
 
+// Writing a checkpoint takes as much again as the moments, for a while.
 static int check_memory(struct trainer *t, struct err *err)
 {
     char need[UNIT_SIZE], have[UNIT_SIZE], acts[UNIT_SIZE];
-    double available = memory_available();
+    double available = memory_available(), asked;
     struct model_plan plan;
 
     model_plan(&t->spec, model_sizes_of(t->be), &plan);
-    if (available < 0 || (double)plan.total <= available)
+    asked = (double)plan.total + (double)plan.moments;
+    if (available < 0 || asked <= available)
         return 0;
     return err_set(err,
                    "the model needs %s, of that %s for activations, but %s is available: lower "
                    "train.micro_batch_size (now %d) or the widths",
-                   unit_bytes(need, (double)plan.total), unit_bytes(acts, (double)plan.activations),
+                   unit_bytes(need, asked), unit_bytes(acts, (double)plan.activations),
                    unit_bytes(have, available), t->spec.train.micro_batch_size);
 }
 
