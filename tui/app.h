@@ -3,25 +3,55 @@
 #define TUI_APP_H
 
 #include "engine/spec.h"
+#include "tui/edit.h"
+#include "tui/help.h"
 #include "tui/screen.h"
+#include "tui/term.h"
 
 struct design;    // design.h
 struct monitor;   // scr_monitor.c
 struct runs_view; // scr_runs.c
+struct launch;    // launch.h
+
+enum dialog_kind { DIALOG_NONE, DIALOG_CONFIRM, DIALOG_PROMPT, DIALOG_HELP };
+enum { DIALOG_TEXT = 4096 };
+
+struct dialog {
+    enum dialog_kind kind;
+    char title[96]; // or the prompt's label
+    char text[DIALOG_TEXT];
+    int top; // first line of text shown
+    void (*yes)(struct app *app);
+    void (*done)(struct app *app, const char *text);
+    struct edit edit;
+    struct help help;
+};
 
 struct app {
     const struct screen *screen;
     struct design *design;
     struct monitor *monitor;
     struct runs_view *runs;
+    struct launch *launch;
     char message[256]; // shown above the key bar until the next key
     enum role message_role;
     bool quit, redraw;
+    bool suspend, repaint; // wishes for the loop, which owns the terminal
+    struct dialog dialog;
 };
 
 // Opens the workbench on a profile file (NULL: the embedded default), or watching run_id.
-// Returns the process's exit code.
-int app_run(const char *profile_path, const char *run_id);
+// Returns the process's exit code: 2 when there is no usable terminal, 1 when the profile or the
+// run cannot be read.
+int app_run(const char *profile_path, const char *run_id, const struct term_options *options);
+
+// The workbench without a terminal, as tests drive it: app_run() is these in a loop.
+void app_init(struct app *app); // Design on the embedded default
+void app_release(struct app *app);
+void app_draw(struct app *app, struct canvas *c);
+void app_key(struct app *app, int key, const char *paste); // paste: the text of K_PASTE
+bool app_tick(struct app *app);                            // true = something to draw
+int app_wait_ms(struct app *app); // until app_tick() is wanted, -1 = nothing moves
 
 // For the screens.
 void app_message(struct app *app, enum role role, const char *fmt, ...)

@@ -114,7 +114,7 @@ enum command keys_find(enum context context, int key)
     return own != CMD_NONE ? own : find_in(CTX_GLOBAL, key);
 }
 
-char *key_name(int key, char *out)
+char *keys_name(int key, char *out)
 {
     static const char *const names[] = {
         "Up",   "Down",  "Left", "Right", "Home",  "End",       "PgUp",
@@ -123,6 +123,8 @@ char *key_name(int key, char *out)
 
     if (key >= K_F1 && key <= K_F10)
         snprintf(out, 16, "F%d", key - K_F1 + 1);
+    else if (key == K_PASTE)
+        snprintf(out, 16, "Paste");
     else if (key > KEYCODE_BASE && key - K_UP < (int)(sizeof names / sizeof *names))
         snprintf(out, 16, "%s", names[key - K_UP]);
     else if (key > 0 && key < 0x20)

@@ -31,6 +31,7 @@ enum {
     K_F8,
     K_F9,
     K_F10,
+    K_PASTE, // text pasted into the terminal: term_paste()
 };
 #define K_CTRL(c) ((c)&0x1f)
 
@@ -111,7 +112,7 @@ extern const struct key_binding key_table[];
 extern const int key_table_count;
 
 // What a key is called: "k", "Ctrl-R", "Up". Writes into out (at least 16 bytes) and returns it.
-char *key_name(int key, char *out);
+char *keys_name(int key, char *out);
 
 // The command of a key in a context, falling back to CTX_GLOBAL.
 enum command keys_find(enum context context, int key);

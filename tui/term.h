@@ -12,9 +12,12 @@ struct term_options {
     int utf8;                   // 1 yes, 0 no, -1 by locale
 };
 
-int term_open(const struct term_options *o, struct err *err); // terminal modes on
-void term_close(void);                                        // restored; safe to call twice
+// Terminal modes on. -1 when there is no terminal or it cannot place text (the reason says what to
+// do instead). From here on any fatal signal, BUG() included, restores the terminal first.
+int term_open(const struct term_options *o, struct err *err);
+void term_close(void); // restored; safe to call twice
 bool term_is_utf8(void);
+enum color_level term_color(void);
 void term_size(int *rows, int *cols);
 
 // Sends what changed since the last frame. A short write keeps the rest: term_pending() is true
@@ -24,13 +27,22 @@ void term_repaint(void); // next frame redraws everything
 bool term_pending(void);
 void term_flush(void);
 
-int term_fd(void);       // to poll for input
-int term_read_key(void); // next key or 0 when none is waiting; K_* of keys.h
-bool term_resized(void); // true once after SIGWINCH
-void term_suspend(void); // ctrl-Z: restore, stop, set up again on continue
+int term_fd(void);            // to poll for input
+int term_read_key(void);      // next key or 0 when none is waiting; K_* of keys.h
+int term_key_wait_ms(void);   // until a lone Esc is sure to be one, -1 = nothing half-read
+const char *term_paste(void); // text of the last K_PASTE
+bool term_lost(void);         // the other side hung up
+void term_suspend(void);      // ctrl-Z: restore, stop, set up again on continue
+
+// Signals that the poll loop answers: each is true once after it came.
+int term_signal_fd(void); // to poll with term_fd()
+bool term_resized(void);  // SIGWINCH; the new size is in force
+bool term_wants_suspend(void);
+bool term_interrupted(void); // ctrl-C
 
 struct term_stats {
-    long frames, writes, bytes;
+    long frames; // that changed something
+    long writes, bytes;
 };
 struct term_stats term_stats(void);
 

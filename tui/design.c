@@ -1,0 +1,399 @@
+#include "tui/design.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/buf.h"
+#include "engine/gen.h"
+
+static const char *const shape_names[] = {
+    [SHAPE_LIST] = "list",       [SHAPE_NUMBER] = "number", [SHAPE_UNIFORM] = "uniform",
+    [SHAPE_VANILLA] = "vanilla", [SHAPE_FRAMED] = "framed", [SHAPE_REVERSE] = "reverse",
+    [SHAPE_CROWN] = "crown",
+};
+
+const char *lane_name(enum lane lane)
+{
+    static const char *const names[LANE_COUNT] = {"ffn width", "heads", "kv heads", "reuse"};
+
+    return names[lane];
+}
+
+// ---- states -------------------------------------------------------------------------------------
+
+static size_t state_size(const struct design *d)
+{
+    size_t values = LANE_COUNT * (size_t)d->spec.model.n_layers;
+
+    return sizeof(struct design_state) + values * sizeof(int);
+}
+
+static struct design_state *state_take(const struct design *d)
+{
+    const struct model_spec *m = &d->spec.model;
+    struct design_state *s = xcalloc(1, state_size(d));
+
+    memcpy(s->source, m->source, sizeof s->source);
+    s->frame = m->frame;
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        memcpy(s->value + lane * m->n_layers, m->lane[lane], (size_t)m->n_layers * sizeof(int));
+    return s;
+}
+
+static void recount(struct design *d)
+{
+    count_model(&d->spec, &d->count);
+    d->counts++;
+}
+
+static void state_show(struct design *d, const struct design_state *s)
+{
+    struct model_spec *m = &d->spec.model;
+
+    memcpy(m->source, s->source, sizeof s->source);
+    m->frame = s->frame;
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        memcpy(m->lane[lane], s->value + lane * m->n_layers, (size_t)m->n_layers * sizeof(int));
+    recount(d);
+}
+
+static bool same_values(const struct design *d, const struct design_state *s)
+{
+    const struct model_spec *m = &d->spec.model;
+    size_t n = (size_t)m->n_layers;
+
+    for (size_t lane = 0; lane < LANE_COUNT; lane++)
+        if (memcmp(m->lane[lane], s->value + lane * n, n * sizeof(int)) != 0)
+            return false;
+    return true;
+}
+
+static void forget_from(struct design *d, int from)
+{
+    for (int i = from; i < d->n_undo; i++)
+        free(d->undo[i]);
+    d->n_undo = from;
+    if (d->saved_at >= from)
+        d->saved_at = -1;
+}
+
+// Makes what spec holds now the newest state.
+static void push(struct design *d)
+{
+    forget_from(d, d->at + 1);
+    d->undo = xrealloc(d->undo, (size_t)d->n_undo + 1, sizeof *d->undo);
+    d->undo[d->n_undo] = state_take(d);
+    d->at = d->n_undo++;
+}
+
+static void finish_edit(struct design *d)
+{
+    if (same_values(d, d->undo[d->at])) {
+        state_show(d, d->undo[d->at]); // sources too: a step up and down again is no edit
+        return;
+    }
+    recount(d);
+    push(d);
+}
+
+// ---- opening and saving -------------------------------------------------------------------------
+
+void design_set_spec(struct design *d, const struct spec *spec, const char *path)
+{
+    forget_from(d, 0);
+    d->spec = *spec;
+    snprintf(d->path, sizeof d->path, "%s", path);
+    d->lane = LANE_FFN;
+    d->cursor = d->anchor = 0;
+    d->selecting = d->previewing = false;
+    d->at = -1;
+    push(d);
+    d->saved_at = 0;
+    recount(d);
+    design_pin(d);
+    snprintf(d->reference_name, sizeof d->reference_name, "%s as opened", spec->name);
+}
+
+static int load(const char *path, struct spec *spec, struct err *err)
+{
+    struct problems problems = {0};
+    int rc = path ? profile_load(path, NULL, 0, spec, &problems)
+                  : profile_parse("default", profile_default_yaml, strlen(profile_default_yaml),
+                                  NULL, 0, spec, &problems);
+
+    for (int i = 0; i < problems.n && rc < 0; i++)
+        if (problems.v[i].severity == SEV_ERROR) {
+            *err = problems.v[i].err;
+            break;
+        }
+    problems_release(&problems);
+    return rc;
+}
+
+struct design *design_new(void)
+{
+    struct design *d = xcalloc(1, sizeof *d);
+    struct err err = ERR_INIT;
+    struct spec *spec = xcalloc(1, sizeof *spec);
+    char text[512];
+
+    if (load(NULL, spec, &err) < 0)
+        BUG("the embedded profile: %s", err_format(&err, text, sizeof text));
+    design_set_spec(d, spec, "");
+    free(spec);
+    return d;
+}
+
+void design_free(struct design *d)
+{
+    if (!d)
+        return;
+    forget_from(d, 0);
+    free(d->undo);
+    free(d);
+}
+
+int design_open(struct design *d, const char *path, struct err *err)
+{
+    struct spec *spec = xcalloc(1, sizeof *spec);
+    int rc = load(path, spec, err);
+
+    if (rc == 0)
+        design_set_spec(d, spec, path);
+    free(spec);
+    return rc;
+}
+
+bool design_dirty(const struct design *d)
+{
+    if (d->saved_at >= 0)
+        return d->at != d->saved_at && !same_values(d, d->undo[d->saved_at]);
+    return true;
+}
+
+int design_save(struct design *d, const char *path, struct err *err)
+{
+    if (profile_save(path, &d->spec, err) < 0)
+        return -1;
+    snprintf(d->path, sizeof d->path, "%s", path);
+    d->saved_at = d->at;
+    return 0;
+}
+
+// ---- cursor and selection -----------------------------------------------------------------------
+
+void design_range(const struct design *d, int *first, int *last)
+{
+    int other = d->selecting ? d->anchor : d->cursor;
+
+    *first = d->cursor < other ? d->cursor : other;
+    *last = d->cursor < other ? other : d->cursor;
+}
+
+void design_move(struct design *d, int layer)
+{
+    int last = d->spec.model.n_layers - 1;
+
+    d->cursor = layer < 0 ? 0 : layer > last ? last : layer;
+}
+
+// ---- edits --------------------------------------------------------------------------------------
+
+// One layer's part of an edit; false with the reason.
+typedef bool edit_layer(struct design *d, int layer, double amount, char *why);
+
+static bool edit_range(struct design *d, edit_layer *edit, double amount, char *why)
+{
+    char reason[DESIGN_WHY];
+    int first, last, moved = 0;
+
+    why[0] = 0;
+    design_range(d, &first, &last);
+    for (int i = first; i <= last; i++) {
+        reason[0] = 0;
+        if (edit(d, i, amount, reason))
+            moved++;
+        else if (!why[0] && first == last)
+            snprintf(why, DESIGN_WHY, "%s", reason);
+        else if (!why[0])
+            snprintf(why, DESIGN_WHY, "layer %d: %.200s", i, reason);
+    }
+    if (moved > 0)
+        finish_edit(d);
+    return moved > 0;
+}
+
+static bool step_layer(struct design *d, int layer, double steps, char *why)
+{
+    return gen_step(&d->spec.model, d->lane, layer, (int)steps, why, DESIGN_WHY);
+}
+
+static bool set_layer(struct design *d, int layer, double v, char *why)
+{
+    return gen_set(&d->spec.model, d->lane, layer, v, why, DESIGN_WHY);
+}
+
+static bool scale_layer(struct design *d, int layer, double factor, char *why)
+{
+    return set_layer(d, layer, d->spec.model.lane[d->lane][layer] * factor, why);
+}
+
+static bool add_layer(struct design *d, int layer, double sum, char *why)
+{
+    return set_layer(d, layer, d->spec.model.lane[d->lane][layer] + sum, why);
+}
+
+bool design_step(struct design *d, int steps, char *why)
+{
+    return edit_range(d, step_layer, steps, why);
+}
+
+bool design_type(struct design *d, const char *text, char *why)
+{
+    edit_layer *edit = set_layer;
+    double v, sign = 1;
+
+    while (isspace((unsigned char)*text))
+        text++;
+    if (*text == '*' || *text == '+' || *text == '-') {
+        edit = *text == '*' ? scale_layer : add_layer;
+        sign = *text == '-' ? -1 : 1;
+        text++;
+    }
+    if (!unit_parse_float(text, &v) || v < 0) {
+        snprintf(why, DESIGN_WHY, "'%.100s' is no value, expected a number, *factor, +sum or -sum",
+                 text);
+        return false;
+    }
+    return edit_range(d, edit, sign * v, why);
+}
+
+static bool generate(struct design *d, const struct lane_source *source, char *why)
+{
+    struct err err = ERR_INIT;
+    int kv_ratio = d->spec.model.source[d->lane].kv_ratio;
+    int shared = spec_kv_ratio(&d->spec.model);
+
+    why[0] = 0;
+    state_show(d, d->undo[d->at]);
+    d->spec.model.source[d->lane] = *source;
+    d->spec.model.source[d->lane].kv_ratio = kv_ratio;
+    // query heads carry their kv heads along, as single steps do
+    if (d->lane == LANE_HEADS && shared > 0)
+        d->spec.model.source[LANE_KV].kv_ratio = shared;
+    if (gen_apply(&d->spec.model, d->lane, &err) == 0) {
+        recount(d);
+        return true;
+    }
+    snprintf(why, DESIGN_WHY, "%.250s", err.text);
+    state_show(d, d->undo[d->at]);
+    return false;
+}
+
+bool design_preview(struct design *d, const struct lane_source *source, char *why)
+{
+    d->previewing = generate(d, source, why);
+    return d->previewing;
+}
+
+void design_preview_end(struct design *d)
+{
+    if (d->previewing)
+        state_show(d, d->undo[d->at]);
+    d->previewing = false;
+}
+
+bool design_generate(struct design *d, const struct lane_source *source, char *why)
+{
+    d->previewing = false;
+    if (!generate(d, source, why))
+        return false;
+    push(d); // even when no value changed: the lane has a generator now
+    return true;
+}
+
+// ---- undo and reference -------------------------------------------------------------------------
+
+static bool go_to(struct design *d, int at)
+{
+    design_preview_end(d);
+    if (at < 0 || at >= d->n_undo)
+        return false;
+    d->at = at;
+    state_show(d, d->undo[at]);
+    return true;
+}
+
+bool design_undo(struct design *d)
+{
+    return go_to(d, d->at - 1);
+}
+
+bool design_redo(struct design *d)
+{
+    return go_to(d, d->at + 1);
+}
+
+void design_pin(struct design *d)
+{
+    d->reference = d->spec;
+    d->reference_count = d->count;
+    snprintf(d->reference_name, sizeof d->reference_name, "%s, edit %d", d->spec.name, d->at);
+}
+
+// ---- shapes as text -----------------------------------------------------------------------------
+
+static bool known_shape(const char *word, size_t len, enum shape *shape)
+{
+    for (int i = SHAPE_UNIFORM; i <= SHAPE_CROWN && len > 0; i++)
+        if (!strncmp(shape_names[i], word, len) && strlen(shape_names[i]) >= len) {
+            *shape = (enum shape)i; // a prefix is enough
+            return true;
+        }
+    return false;
+}
+
+bool shape_parse(const char *text, struct lane_source *source, char *why)
+{
+    const char *separators = " ,;[]:\t";
+    size_t len;
+
+    memset(source, 0, sizeof *source);
+    text += strspn(text, separators);
+    len = strcspn(text, separators);
+    if (!known_shape(text, len, &source->shape)) {
+        snprintf(why, DESIGN_WHY,
+                 "'%.*s' is no shape, expected uniform, vanilla, framed, reverse or crown",
+                 len > 40 ? 40 : (int)len, text);
+        return false;
+    }
+    for (text += len; *(text += strspn(text, separators)); text += len) {
+        char number[64];
+
+        len = strcspn(text, separators);
+        snprintf(number, sizeof number, "%.*s", len > 60 ? 60 : (int)len, text);
+        if (source->n_points >= SPEC_POINTS ||
+            !unit_parse_float(number, &source->points[source->n_points])) {
+            snprintf(why, DESIGN_WHY, "'%s' is one number too many or none", number);
+            return false;
+        }
+        source->n_points++;
+    }
+    if (source->n_points == gen_points(source->shape))
+        return true;
+    snprintf(why, DESIGN_WHY, "%s takes %d multiplier%s", shape_names[source->shape],
+             gen_points(source->shape), gen_points(source->shape) == 1 ? "" : "s");
+    return false;
+}
+
+char *shape_format(const struct lane_source *source, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "%s", shape_names[source->shape]);
+
+    for (int i = 0; i < source->n_points && source->shape >= SHAPE_UNIFORM && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, " %g", source->points[i]);
+    return out;
+}

@@ -1,0 +1,77 @@
+// The profile being shaped: values, cursor, selection, undo, reference. Knows no screen and no
+// terminal; scr_design.c draws it and turns keys into these calls. Every change recounts at once.
+// UI thread only.
+#ifndef TUI_DESIGN_H
+#define TUI_DESIGN_H
+
+#include <stdbool.h>
+
+#include "engine/count.h"
+#include "engine/err.h"
+#include "engine/profile.h"
+#include "engine/spec.h"
+
+enum { DESIGN_WHY = 256 }; // bytes for a reason
+
+// What an edit can change: all lanes with their sources and the frame. n * LANE_COUNT values.
+struct design_state {
+    struct lane_source source[LANE_COUNT];
+    struct frame frame;
+    int value[];
+};
+
+struct design {
+    struct spec spec;
+    char path[SPEC_PATH_SIZE]; // "" for the embedded default and for a run's profile
+    struct count count;
+    struct spec reference; // all differences are against this
+    struct count reference_count;
+    char reference_name[SPEC_NAME_SIZE + 16];
+
+    enum lane lane;
+    int cursor;
+    bool selecting;
+    int anchor; // other end of the selection
+
+    struct design_state **undo; // oldest first; [at] is the present one
+    int n_undo, at, saved_at;   // saved_at -1: the saved state is out of reach
+    bool previewing;            // spec holds a preview, not the present state
+    long counts;                // count_model calls, for tests of the work an edit makes
+};
+
+struct design *design_new(void); // on the embedded default
+void design_free(struct design *d);
+
+// Replaces what is edited by a profile file. On failure nothing changes and err holds the first
+// problem (file:line:col).
+int design_open(struct design *d, const char *path, struct err *err);
+// The same for a profile from elsewhere; path may be "".
+void design_set_spec(struct design *d, const struct spec *spec, const char *path);
+
+bool design_dirty(const struct design *d); // differs from what was opened or saved
+int design_save(struct design *d, const char *path, struct err *err); // remembers the path
+
+void design_range(const struct design *d, int *first, int *last); // selection, or the cursor
+void design_move(struct design *d, int layer);                    // clamped
+
+// Edits of the range in the current lane. False with the reason when nothing could change; true
+// with a reason (why[0]) when some layers could not.
+bool design_step(struct design *d, int steps, char *why);
+bool design_type(struct design *d, const char *text, char *why); // "2304", "*1.1", "+256", "-256"
+// The whole lane from a generator; the frame of the profile applies.
+bool design_generate(struct design *d, const struct lane_source *source, char *why);
+// Shows the generator without making it an edit, until design_preview_end().
+bool design_preview(struct design *d, const struct lane_source *source, char *why);
+void design_preview_end(struct design *d);
+
+bool design_undo(struct design *d);
+bool design_redo(struct design *d);
+void design_pin(struct design *d); // the present profile becomes the reference
+
+const char *lane_name(enum lane lane); // "ffn width"
+// "crown 0.5 3.8 0.5" to a generator: shape and points. False with the reason.
+bool shape_parse(const char *text, struct lane_source *source, char *why);
+// The opposite; "list" for hand-drawn lanes. Writes at most size bytes, returns out.
+char *shape_format(const struct lane_source *source, char *out, size_t size);
+
+#endif

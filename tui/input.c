@@ -1,0 +1,234 @@
+#include "tui/input.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/keys.h"
+#include "tui/utf8.h"
+
+enum { ESC = 0x1b, BEL = 0x07, MAX_SEQUENCE = 256 };
+
+// Results of the parsers below besides a key.
+enum { NEED_MORE = -1, SWALLOWED = 0 };
+
+static const char paste_end[] = "\033[201~";
+
+static int tilde_key(int number)
+{
+    static const struct {
+        int number, key;
+    } keys[] = {
+        {1, K_HOME}, {2, SWALLOWED}, {3, K_DELETE}, {4, K_END}, {5, K_PGUP}, {6, K_PGDN},
+        {7, K_HOME}, {8, K_END},     {11, K_F1},    {12, K_F2}, {13, K_F3},  {14, K_F4},
+        {15, K_F5},  {17, K_F6},     {18, K_F7},    {19, K_F8}, {20, K_F9},  {21, K_F10},
+    };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].number == number)
+            return keys[i].key;
+    return SWALLOWED;
+}
+
+static int letter_key(char c)
+{
+    switch (c) {
+    case 'A':
+        return K_UP;
+    case 'B':
+        return K_DOWN;
+    case 'C':
+        return K_RIGHT;
+    case 'D':
+        return K_LEFT;
+    case 'H':
+        return K_HOME;
+    case 'F':
+        return K_END;
+    case 'Z':
+        return K_BACKTAB;
+    case 'M':
+        return K_ENTER;
+    }
+    return c >= 'P' && c <= 'S' ? K_F1 + (c - 'P') : SWALLOWED;
+}
+
+// "ESC [ parameters final". *used is the sequence's length.
+static int parse_csi(struct input *in, const char *s, size_t n, size_t *used)
+{
+    size_t i = 2;
+
+    if (n > 2 && s[2] == '[') { // Linux console: ESC [ [ A is F1
+        if (n < 4)
+            return NEED_MORE;
+        *used = 4;
+        return s[3] >= 'A' && s[3] <= 'E' ? K_F1 + (s[3] - 'A') : SWALLOWED;
+    }
+    while (i < n && s[i] >= 0x20 && s[i] < 0x40)
+        i++;
+    if (i >= n && n < MAX_SEQUENCE)
+        return NEED_MORE;
+    *used = i;
+    if (i >= n || s[i] < 0x40 || s[i] > 0x7e)
+        return SWALLOWED; // broken off: what follows is read afresh
+    *used = i + 1;
+    if (s[i] == 'M' && i == 2) { // an old mouse report has three bytes more
+        *used = 6;
+        return n < 6 ? NEED_MORE : SWALLOWED;
+    }
+    if (s[2] >= '<' && s[2] <= '?')
+        return SWALLOWED; // SGR mouse, answers to queries
+    if (s[i] == '~' && atoi(s + 2) == 200) {
+        in->in_paste = true;
+        buf_reset(&in->paste);
+        return SWALLOWED;
+    }
+    return s[i] == '~' ? tilde_key(atoi(s + 2)) : s[i] == 'M' ? SWALLOWED : letter_key(s[i]);
+}
+
+static int parse_escape(struct input *in, const char *s, size_t n, size_t *used, int age_ms)
+{
+    *used = 1;
+    if (n == 1)
+        return age_ms >= INPUT_ESC_MS ? K_ESC : NEED_MORE;
+    switch (s[1]) {
+    case '[':
+        return parse_csi(in, s, n, used);
+    case 'O':
+        *used = 3;
+        return n < 3 ? NEED_MORE : letter_key(s[2]);
+    case ']':
+    case 'P':
+    case '_':
+    case '^':
+    case 'X':
+        *used = 2;
+        in->in_string = true;
+        return SWALLOWED;
+    }
+    if (s[1] >= '0' && s[1] <= '9') { // Esc then digit: for terminals that keep F-keys
+        *used = 2;
+        return s[1] == '0' ? K_F10 : K_F1 + (s[1] - '1');
+    }
+    return K_ESC;
+}
+
+static int parse_char(const char *s, size_t n, size_t *used)
+{
+    unsigned char c = (unsigned char)s[0];
+    size_t len = c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 1;
+    const char *end = s;
+    uint32_t ch;
+
+    *used = 1;
+    if (c == '\r' || c == '\n')
+        return K_ENTER;
+    if (c == '\t')
+        return K_TAB;
+    if (c == 0x7f || c == '\b')
+        return K_BACKSPACE;
+    if (c < 0x80)
+        return c;
+    if (n < len)
+        return NEED_MORE;
+    ch = utf8_next(&end);
+    *used = (size_t)(end - s);
+    return ch == 0xfffd || utf8_width(ch) < 0 ? SWALLOWED : (int)ch;
+}
+
+static void keep_paste(struct input *in, size_t n)
+{
+    size_t room = INPUT_MAX_PASTE - in->paste.len;
+
+    buf_add(&in->paste, in->raw.data, n < room ? n : room);
+    buf_consume(&in->raw, n);
+}
+
+static int parse_paste(struct input *in)
+{
+    size_t end_len = sizeof paste_end - 1;
+    char *end = memmem(in->raw.data, in->raw.len, paste_end, end_len);
+
+    if (end) {
+        keep_paste(in, (size_t)(end - in->raw.data));
+        buf_consume(&in->raw, end_len);
+        in->in_paste = false;
+        return K_PASTE;
+    }
+    if (in->raw.len > end_len) // the last bytes may be the start of the end mark
+        keep_paste(in, in->raw.len - end_len);
+    return NEED_MORE;
+}
+
+// OSC, DCS and the like end with BEL or ESC backslash.
+static int skip_string(struct input *in)
+{
+    for (size_t i = 0; i < in->raw.len; i++) {
+        if (in->raw.data[i] != BEL && in->raw.data[i] != ESC)
+            continue;
+        if (in->raw.data[i] == ESC && i + 1 >= in->raw.len) {
+            buf_consume(&in->raw, i);
+            return NEED_MORE;
+        }
+        if (in->raw.data[i] == ESC && in->raw.data[i + 1] == '\\')
+            i++;
+        else if (in->raw.data[i] == ESC)
+            i--; // another sequence starts here
+        buf_consume(&in->raw, i + 1);
+        in->in_string = false;
+        return SWALLOWED;
+    }
+    buf_reset(&in->raw);
+    return NEED_MORE;
+}
+
+static int parse(struct input *in, int age_ms)
+{
+    size_t used = 0;
+    int key;
+
+    if (in->in_paste)
+        return parse_paste(in);
+    if (in->in_string)
+        return skip_string(in);
+    key = in->raw.data[0] == ESC ? parse_escape(in, in->raw.data, in->raw.len, &used, age_ms)
+                                 : parse_char(in->raw.data, in->raw.len, &used);
+    if (key != NEED_MORE)
+        buf_consume(&in->raw, used);
+    return key;
+}
+
+void input_feed(struct input *in, const void *bytes, size_t n)
+{
+    buf_add(&in->raw, bytes, n);
+}
+
+int input_key(struct input *in, int age_ms)
+{
+    while (in->raw.len > 0) {
+        int key = parse(in, age_ms);
+
+        if (key > 0)
+            return key;
+        if (key == NEED_MORE && age_ms < INPUT_STALE_MS)
+            return 0;
+        if (key == NEED_MORE) {
+            buf_reset(&in->raw);
+            in->in_paste = in->in_string = false;
+        }
+    }
+    return 0;
+}
+
+int input_wait_ms(const struct input *in)
+{
+    if (in->raw.len == 0)
+        return -1;
+    return in->raw.len == 1 && in->raw.data[0] == ESC ? INPUT_ESC_MS : INPUT_STALE_MS;
+}
+
+void input_release(struct input *in)
+{
+    buf_release(&in->raw);
+    buf_release(&in->paste);
+}
