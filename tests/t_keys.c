@@ -62,7 +62,7 @@ static void global_keys_work_in_every_context_unless_taken(void **state)
 static bool names(const char *shown, int key)
 {
     char name[16];
-    size_t len = strlen(key_name(key, name));
+    size_t len = strlen(keys_name(key, name));
 
     for (const char *at = shown; (at = strstr(at, name)); at++)
         if ((at == shown || at[-1] == ' ') && (at[len] == 0 || at[len] == ' '))

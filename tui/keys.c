@@ -78,6 +78,7 @@ const struct key_binding key_table[] = {
     {CTX_MONITOR, CMD_METRIC, 'm', 0, 0, "m", "Metric", 6, "picture", "next metric"},
     {CTX_MONITOR, CMD_AXIS, 'x', 0, 0, "x", "Axis", 7, "picture",
      "tokens, steps, hours or FLOPs across"},
+    {CTX_MONITOR, CMD_ZOOM, 'z', 0, 0, "z", "Zoom", 13, "picture", "the height that is shown"},
     {CTX_MONITOR, CMD_LOG_Y, 'o', 0, 0, "o", "Log y", 8, "picture", "logarithmic or linear height"},
     {CTX_MONITOR, CMD_LOG, 'l', 0, 0, "l", "Log", 12, "picture", "the end of log.txt"},
     {CTX_MONITOR, CMD_FREEZE, 'f', 0, 0, "f", "Freeze", 11, "picture",
