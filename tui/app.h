@@ -3,8 +3,7 @@
 #define TUI_APP_H
 
 #include "engine/spec.h"
-#include "tui/edit.h"
-#include "tui/help.h"
+#include "tui/dialog.h"
 #include "tui/screen.h"
 #include "tui/term.h"
 
@@ -12,20 +11,6 @@ struct design;    // design.h
 struct monitor;   // scr_monitor.c
 struct runs_view; // scr_runs.c
 struct launch;    // launch.h
-
-enum dialog_kind { DIALOG_NONE, DIALOG_CONFIRM, DIALOG_PROMPT, DIALOG_HELP };
-enum { DIALOG_TEXT = 4096 };
-
-struct dialog {
-    enum dialog_kind kind;
-    char title[96]; // or the prompt's label
-    char text[DIALOG_TEXT];
-    int top; // first line of text shown
-    void (*yes)(struct app *app);
-    void (*done)(struct app *app, const char *text);
-    struct edit edit;
-    struct help help;
-};
 
 struct app {
     const struct screen *screen;
@@ -38,6 +23,7 @@ struct app {
     bool quit, redraw;
     bool suspend, repaint; // wishes for the loop, which owns the terminal
     struct dialog dialog;
+    char edit_dir[SPEC_PATH_SIZE]; // of the run app_edit_run() asks about
 };
 
 // Opens the workbench on a profile file (NULL: the embedded default), or watching run_id.
@@ -67,5 +53,9 @@ void app_confirm(struct app *app, const char *title, const char *lines,
 // A one-line input; done() runs on Enter with the text.
 void app_prompt(struct app *app, const char *label, const char *initial,
                 void (*done)(struct app *app, const char *text));
+// The same with a look at every stage of the text; changed() gets NULL when it is left with Esc.
+void app_prompt_live(struct app *app, const char *label, const char *initial,
+                     void (*done)(struct app *app, const char *text),
+                     void (*changed)(struct app *app, const char *text));
 
 #endif

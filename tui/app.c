@@ -1,0 +1,369 @@
+#include "tui/app.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/buf.h"
+#include "engine/cli.h"
+#include "engine/run.h"
+#include "tui/bars.h"
+#include "tui/design.h"
+#include "tui/launch.h"
+#include "tui/monitor.h"
+#include "tui/runs_view.h"
+#include "tui/term.h"
+
+enum { TICK_MS = 500 }; // streams are drawn at most twice a second
+
+// ---- for the screens ----------------------------------------------------------------------------
+
+void app_message(struct app *app, enum role role, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(app->message, sizeof app->message, fmt, ap);
+    va_end(ap);
+    app->message_role = role;
+    app->redraw = true;
+}
+
+void app_show(struct app *app, const struct screen *s)
+{
+    app->screen = s;
+    app->redraw = true;
+    if (s->enter)
+        s->enter(app);
+}
+
+void app_watch_run(struct app *app, const char *run_dir)
+{
+    monitor_watch(app, run_dir);
+    app_show(app, &screen_monitor);
+}
+
+static void edit_run(struct app *app, const char *run_dir)
+{
+    struct spec *spec = xcalloc(1, sizeof *spec);
+    struct err err = ERR_INIT;
+    char text[1600];
+
+    if (run_load_profile(run_dir, spec, &err) < 0) {
+        app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
+    } else {
+        design_set_spec(app->design, spec, "");
+        app_show(app, &screen_design);
+        app_message(app, ROLE_TEXT, "the profile of %s, as a new design", run_dir);
+    }
+    free(spec);
+}
+
+static void edit_confirmed_run(struct app *app)
+{
+    edit_run(app, app->edit_dir);
+}
+
+void app_edit_run(struct app *app, const char *run_dir)
+{
+    snprintf(app->edit_dir, sizeof app->edit_dir, "%s", run_dir);
+    if (design_dirty(app->design))
+        app_confirm(app, "Leave the present design?",
+                    "Its changes are not saved. The run's profile takes its place.",
+                    edit_confirmed_run);
+    else
+        edit_run(app, run_dir);
+}
+
+void app_confirm(struct app *app, const char *title, const char *lines,
+                 void (*yes)(struct app *app))
+{
+    struct dialog *d = &app->dialog;
+
+    d->kind = DIALOG_CONFIRM;
+    d->top = 0;
+    d->yes = yes;
+    snprintf(d->title, sizeof d->title, "%s", title);
+    snprintf(d->text, sizeof d->text, "%s", lines);
+    app->redraw = true;
+}
+
+void app_prompt(struct app *app, const char *label, const char *initial,
+                void (*done)(struct app *app, const char *text))
+{
+    app_prompt_live(app, label, initial, done, NULL);
+}
+
+void app_prompt_live(struct app *app, const char *label, const char *initial,
+                     void (*done)(struct app *app, const char *text),
+                     void (*changed)(struct app *app, const char *text))
+{
+    struct dialog *d = &app->dialog;
+
+    d->kind = DIALOG_PROMPT;
+    d->done = done;
+    d->changed = changed;
+    snprintf(d->title, sizeof d->title, "%s", label);
+    edit_set(&d->edit, initial);
+    app->redraw = true;
+    if (changed)
+        changed(app, d->edit.text);
+}
+
+// ---- state in, cells out ------------------------------------------------------------------------
+
+void app_init(struct app *app)
+{
+    memset(app, 0, sizeof *app);
+    app->design = design_new();
+    app_show(app, &screen_design);
+}
+
+void app_release(struct app *app)
+{
+    launch_free(app->launch);
+    monitor_free(app->monitor);
+    runs_view_free(app->runs);
+    design_free(app->design);
+    memset(app, 0, sizeof *app);
+}
+
+void app_draw(struct app *app, struct canvas *c)
+{
+    struct bars b = bars_layout(c->rows, c->cols);
+    struct rect line = {b.message, 0, 1, c->cols};
+
+    canvas_clear(c);
+    app->screen->draw(app, c, &b.body);
+    bars_draw(app, c, &b);
+    dialog_draw(&app->dialog, c, &b.body, &line);
+    app->redraw = false;
+}
+
+static void quit_now(struct app *app)
+{
+    app->quit = true;
+}
+
+static void quit(struct app *app)
+{
+    if (!design_dirty(app->design)) {
+        quit_now(app);
+        return;
+    }
+    app_confirm(app, "Leave without saving?",
+                "The design has changes that are not saved (w saves).\nRuns go on in any case.",
+                quit_now);
+}
+
+static bool global_command(struct app *app, enum command cmd)
+{
+    switch (cmd) {
+    case CMD_SCREEN_DESIGN:
+        app_show(app, &screen_design);
+        return true;
+    case CMD_SCREEN_MONITOR:
+        app_show(app, &screen_monitor);
+        return true;
+    case CMD_SCREEN_RUNS:
+        app_show(app, &screen_runs);
+        return true;
+    case CMD_HELP:
+        help_open(&app->dialog.help, app->screen->context, app->screen->title);
+        app->dialog.kind = DIALOG_HELP;
+        return true;
+    case CMD_QUIT:
+        quit(app);
+        return true;
+    case CMD_REPAINT:
+        app->repaint = true;
+        return true;
+    case CMD_SUSPEND:
+        app->suspend = true;
+        return true;
+    default:
+        return cmd != CMD_NONE; // movement where nothing moves
+    }
+}
+
+void app_key(struct app *app, int key, const char *paste)
+{
+    const struct screen *s = app->screen;
+    enum command cmd;
+    char name[16];
+
+    app->message[0] = 0;
+    app->redraw = true;
+    if (app->dialog.kind != DIALOG_NONE) {
+        dialog_key(app, key, paste);
+        return;
+    }
+    cmd = keys_find(s->context, key);
+    if (cmd != CMD_NONE && s->command(app, cmd))
+        return;
+    if (!global_command(app, cmd))
+        app_message(app, ROLE_DIM, "%s does nothing here; ? lists the keys",
+                    key == K_PASTE ? "pasted text" : keys_name(key, name));
+}
+
+bool app_tick(struct app *app)
+{
+    bool changed = launch_poll(app);
+
+    if (app->screen->tick && app->screen->tick(app))
+        changed = true;
+    return changed || app->redraw;
+}
+
+int app_wait_ms(struct app *app)
+{
+    int wait = -1;
+
+    if (app->screen->tick)
+        wait = app->screen->wait_ms ? app->screen->wait_ms(app) : TICK_MS;
+    if (launch_busy(app) && (wait < 0 || wait > TICK_MS))
+        wait = TICK_MS;
+    return wait;
+}
+
+// ---- the loop -----------------------------------------------------------------------------------
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int sooner(int a, int b)
+{
+    return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+// Waits for keys, signals, room on the line, or until `ms` have passed (-1 = for ever).
+static void wait_for_something(int ms)
+{
+    struct pollfd fds[2] = {{term_fd(), POLLIN, 0}, {term_signal_fd(), POLLIN, 0}};
+
+    if (term_pending())
+        fds[0].events |= POLLOUT;
+    poll(fds, 2, sooner(ms, term_key_wait_ms()));
+    if (fds[0].revents & POLLOUT)
+        term_flush();
+}
+
+static void answer_signals(struct app *app, struct canvas *c)
+{
+    int rows, cols;
+
+    if (term_interrupted()) {
+        if (app->dialog.kind == DIALOG_CONFIRM && app->dialog.yes == quit_now)
+            quit_now(app); // asked already
+        else
+            quit(app);
+    }
+    if (term_wants_suspend() || app->suspend) {
+        app->suspend = false;
+        term_suspend();
+    }
+    if (term_resized()) {
+        term_size(&rows, &cols);
+        canvas_release(c);
+        canvas_init(c, rows, cols, term_is_utf8());
+        app->redraw = true;
+    }
+}
+
+static void loop(struct app *app, struct canvas *c)
+{
+    double next_tick = 0;
+
+    while (!app->quit && !term_lost()) {
+        int wait = app_wait_ms(app), key;
+
+        if (app->repaint)
+            term_repaint();
+        if ((app->redraw || app->repaint) && !term_pending()) {
+            app_draw(app, c);
+            term_draw(c);
+            app->repaint = false;
+        }
+        if (wait >= 0) {
+            double left = next_tick - now_s();
+
+            wait = left > 0 && left * 1000 < wait ? (int)(left * 1000) + 1 : left <= 0 ? 0 : wait;
+        }
+        wait_for_something(wait);
+        answer_signals(app, c);
+        while (!app->quit && (key = term_read_key()))
+            app_key(app, key, term_paste());
+        if (wait >= 0 && now_s() >= next_tick) {
+            app->redraw = app_tick(app);
+            wait = app_wait_ms(app);
+            next_tick = now_s() + (wait > 0 ? wait : 0) / 1000.0;
+        }
+    }
+}
+
+static int fail(const struct err *err, int code)
+{
+    char text[1600];
+
+    fprintf(stderr, "lathe: %s\n", err_format(err, text, sizeof text));
+    return code;
+}
+
+static int open_what_was_asked(struct app *app, const char *profile_path, const char *run_id,
+                               struct err *err)
+{
+    char dir[SPEC_PATH_SIZE];
+
+    if (profile_path && design_open(app->design, profile_path, err) < 0)
+        return -1;
+    if (!run_id)
+        return 0;
+    if (run_find(run_id, dir, sizeof dir, err) < 0)
+        return -1;
+    app_watch_run(app, dir);
+    return 0;
+}
+
+// Leaving ends nothing; who was watching a live run is told how to come back.
+static void say_goodbye(const struct app *app)
+{
+    const char *dir = monitor_run_dir(app);
+    struct run_status st;
+
+    if (dir[0] && run_read_status(dir, &st, NULL) == 0 &&
+        (st.state == RUN_RUNNING || st.state == RUN_STARTING || st.state == RUN_PAUSED))
+        printf("%s is %s and goes on; back to it with: lathe --run %s\n", st.id,
+               run_state_name(st.state), st.id);
+}
+
+int app_run(const char *profile_path, const char *run_id, const struct term_options *options)
+{
+    struct app app;
+    struct canvas canvas;
+    struct err err = ERR_INIT;
+    int rows, cols, rc = 0;
+
+    app_init(&app);
+    if (open_what_was_asked(&app, profile_path, run_id, &err) < 0) {
+        rc = fail(&err, CLI_INPUT);
+    } else if (term_open(options, &err) < 0) {
+        rc = fail(&err, CLI_USAGE);
+    } else {
+        term_size(&rows, &cols);
+        canvas_init(&canvas, rows, cols, term_is_utf8());
+        loop(&app, &canvas);
+        term_close();
+        canvas_release(&canvas);
+        say_goodbye(&app);
+    }
+    app_release(&app);
+    return rc;
+}

@@ -1,0 +1,235 @@
+#include "tui/design_panel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/buf.h"
+#include "engine/gen.h"
+
+// ---- totals -------------------------------------------------------------------------------------
+
+struct total {
+    const char *name;
+    double now, before;
+    const char *unit; // after the count; NULL = bytes
+};
+
+static double memory_of(const struct count *c)
+{
+    return (double)c->weights_bytes + (double)c->gradients_bytes + (double)c->optimizer_bytes +
+           (double)c->activations_bytes;
+}
+
+static char *percent(char *out, size_t size, double now, double before)
+{
+    if (before == 0)
+        snprintf(out, size, "%s", now == 0 ? "" : "new");
+    else
+        snprintf(out, size, "%+.2f%%", 100 * (now - before) / before);
+    return out;
+}
+
+static void draw_total(struct canvas *c, const struct rect *r, int row, int col, int width,
+                       const struct total *t)
+{
+    char value[UNIT_SIZE + 16], delta[32];
+    struct rect slot = {r->row + row, r->col + col, 1, width};
+    int used = canvas_text(c, &slot, 0, 1, ROLE_DIM, t->name);
+    bool has_delta = width >= 26;
+
+    if (t->unit) {
+        unit_count(value, t->now);
+        strcat(value, t->unit);
+    } else {
+        unit_bytes(value, t->now);
+    }
+    // fixed columns: nothing jumps when a number gets a digit more
+    used = used + 2 > 19 - text_width(value) ? used + 2 : 19 - text_width(value);
+    canvas_text(c, &slot, 0, used, ROLE_TEXT, value);
+    percent(delta, sizeof delta, t->now, t->before);
+    if (has_delta)
+        canvas_right(c, &slot, 0, 27 < width - 1 ? 27 : width - 1,
+                     t->now == t->before ? ROLE_DIM : ROLE_TITLE, delta);
+}
+
+void panel_totals(const struct design *d, struct canvas *c, const struct rect *r)
+{
+    const struct count *a = &d->count, *b = &d->reference_count;
+    const struct total totals[] = {
+        {"total", (double)a->total, (double)b->total, ""},
+        {"non-emb", (double)a->non_embedding, (double)b->non_embedding, ""},
+        {"fwd/tok", a->forward_per_token, b->forward_per_token, "F"},
+        {"kv/tok", (double)a->kv_bytes_per_token, (double)b->kv_bytes_per_token, NULL},
+        {"train/tok", a->train_per_token, b->train_per_token, "F"},
+        {"memory", memory_of(a), memory_of(b), NULL},
+    };
+    int n = (int)(sizeof totals / sizeof *totals), per_row = r->cols / 26;
+
+    per_row = per_row < 1 ? 1 : per_row > n ? n : per_row;
+    for (int i = 0; i < n && i < per_row * r->rows; i++)
+        draw_total(c, r, i / per_row, i % per_row * (r->cols / per_row), r->cols / per_row,
+                   &totals[i]);
+}
+
+// ---- the cursor's layer -------------------------------------------------------------------------
+
+struct layer_facts {
+    int ffn, q, kv, reuse;
+    double beta, alpha, params, flops;
+    double step_params, step_flops; // of one step up in the lane in hand, NaN = none
+};
+
+static void one_step(const struct design *d, struct layer_facts *f)
+{
+    struct spec *next = xmalloc(sizeof *next);
+    struct count *count = xmalloc(sizeof *count);
+    char why[DESIGN_WHY];
+
+    f->step_params = f->step_flops = NAN;
+    *next = d->spec;
+    if (gen_step(&next->model, d->lane, d->cursor, 1, why, sizeof why)) {
+        count_model(next, count);
+        f->step_params = (double)(count->total - d->count.total);
+        f->step_flops = count->forward_per_token - d->count.forward_per_token;
+    }
+    free(count);
+    free(next);
+}
+
+static struct layer_facts facts_of(const struct design *d)
+{
+    const struct model_spec *m = &d->spec.model;
+    const struct count_layer *l = &d->count.layer[d->cursor];
+    struct layer_facts f = {
+        .ffn = m->lane[LANE_FFN][d->cursor],
+        .q = m->lane[LANE_HEADS][d->cursor],
+        .kv = m->lane[LANE_KV][d->cursor],
+        .reuse = m->lane[LANE_REUSE][d->cursor],
+        .params = (double)l->params,
+        .flops = l->forward_flops,
+    };
+
+    f.beta = (double)f.ffn / m->d_model;
+    f.alpha = (double)f.q * m->head_dim / m->d_model;
+    one_step(d, &f);
+    return f;
+}
+
+static char *signed_count(char *out, size_t size, double v, const char *unit)
+{
+    char number[UNIT_SIZE];
+
+    if (isnan(v))
+        snprintf(out, size, "-");
+    else
+        snprintf(out, size, "%s%s%s", v < 0 ? "-" : "+", unit_count(number, fabs(v)), unit);
+    return out;
+}
+
+void panel_line(const struct design *d, struct canvas *c, const struct rect *r)
+{
+    struct layer_facts f = facts_of(d);
+    char params[UNIT_SIZE], flops[UNIT_SIZE], step[UNIT_SIZE + 8];
+    int col;
+
+    col = 1 + canvas_fmt(c, r, 0, 1, ROLE_TITLE, "L%d", d->cursor);
+    col += canvas_fmt(c, r, 0, col, ROLE_TEXT, " ffn %d b%.2f q%d/kv%d x%d", f.ffn, f.beta, f.q,
+                      f.kv, f.reuse);
+    col += canvas_fmt(c, r, 0, col, ROLE_TEXT, "  %s  %sF/tok", unit_count(params, f.params),
+                      unit_count(flops, f.flops));
+    canvas_fmt(c, r, 0, col, ROLE_DIM, "  step %s",
+               signed_count(step, sizeof step, f.step_params, ""));
+}
+
+static void draw_fact(struct canvas *c, const struct rect *r, int row, const char *name,
+                      const char *value)
+{
+    canvas_text(c, r, row, 2, ROLE_DIM, name);
+    canvas_right(c, r, row, r->cols - 2, ROLE_TEXT, value);
+}
+
+static void draw_shape_facts(const struct design *d, struct canvas *c, const struct rect *r,
+                             const struct layer_facts *f)
+{
+    char text[64];
+
+    canvas_fmt(c, r, 0, 2, ROLE_TITLE, "layer %d", d->cursor);
+    snprintf(text, sizeof text, "%d", f->ffn);
+    draw_fact(c, r, 2, "ffn", text);
+    snprintf(text, sizeof text, "%.2f", f->beta);
+    draw_fact(c, r, 3, "beta", text);
+    snprintf(text, sizeof text, "%d / %d", f->q, f->kv);
+    draw_fact(c, r, 4, "q / kv", text);
+    snprintf(text, sizeof text, "%.2f", f->alpha);
+    draw_fact(c, r, 5, "alpha", text);
+    snprintf(text, sizeof text, "x%d", f->reuse);
+    draw_fact(c, r, 6, "reuse", text);
+}
+
+static void draw_cost_facts(const struct design *d, struct canvas *c, const struct rect *r,
+                            const struct layer_facts *f)
+{
+    char text[64], number[UNIT_SIZE];
+
+    draw_fact(c, r, 8, "params", unit_count(number, f->params));
+    snprintf(text, sizeof text, "%.1f%% of non-emb",
+             100 * f->params / (double)d->count.non_embedding);
+    canvas_right(c, r, 9, r->cols - 2, ROLE_DIM, text);
+    snprintf(text, sizeof text, "%sF", unit_count(number, f->flops));
+    draw_fact(c, r, 10, "fwd/tok", text);
+    canvas_text(c, r, 12, 2, ROLE_DIM, "one step up here");
+    draw_fact(c, r, 13, "", signed_count(text, sizeof text, f->step_params, ""));
+    draw_fact(c, r, 14, "", signed_count(text, sizeof text, f->step_flops, "F"));
+    snprintf(text, sizeof text, "%d", spec_reuse_total(&d->spec.model));
+    draw_fact(c, r, 16, "depth unrolled", text);
+}
+
+static void draw_rule(struct canvas *c, const struct rect *r)
+{
+    for (int row = 0; row < r->rows; row++)
+        canvas_put(c, r, row, 0, ROLE_DIM, 0x2502);
+}
+
+void panel_layer(const struct design *d, struct canvas *c, const struct rect *r)
+{
+    struct layer_facts f = facts_of(d);
+
+    draw_rule(c, r);
+    draw_shape_facts(d, c, r, &f);
+    draw_cost_facts(d, c, r, &f);
+}
+
+// ---- all layers ---------------------------------------------------------------------------------
+
+static void draw_row(const struct design *d, struct canvas *c, const struct rect *r, int row,
+                     int layer)
+{
+    const struct model_spec *m = &d->spec.model;
+    const struct count_layer *l = &d->count.layer[layer];
+    enum role role = layer == d->cursor ? ROLE_CURSOR : ROLE_TEXT;
+    char params[UNIT_SIZE], flops[UNIT_SIZE], text[128];
+
+    snprintf(text, sizeof text, "%5d %6d %4d %3d %3d %9s %5.1f%% %9s", layer,
+             m->lane[LANE_FFN][layer], m->lane[LANE_HEADS][layer], m->lane[LANE_KV][layer],
+             m->lane[LANE_REUSE][layer], unit_count(params, (double)l->params),
+             100 * (double)l->params / (double)d->count.non_embedding,
+             unit_count(flops, l->forward_flops));
+    canvas_text(c, r, row, 2, role, text);
+}
+
+void panel_table(const struct design *d, struct canvas *c, const struct rect *r)
+{
+    int n = d->spec.model.n_layers, rows = r->rows - 1, first = 0;
+
+    draw_rule(c, r);
+    canvas_fmt(c, r, 0, 2, ROLE_DIM, "%5s %6s %4s %3s %3s %9s %6s %9s", "layer", "ffn", "q", "kv",
+               "x", "params", "share", "fwd F");
+    if (n > rows)
+        first = d->cursor - rows / 2;
+    first = first > n - rows ? n - rows : first;
+    first = first < 0 ? 0 : first;
+    for (int i = 0; i < rows && first + i < n; i++)
+        draw_row(d, c, r, i + 1, first + i);
+}

@@ -1,0 +1,170 @@
+#include "tui/launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/buf.h"
+#include "engine/file.h"
+#include "engine/profile.h"
+#include "engine/run.h"
+#include "tui/action.h"
+#include "tui/app.h"
+#include "tui/design.h"
+
+struct launch {
+    struct action action;
+    char id[64];
+};
+
+static void add_size(struct buf *out, const struct spec *s, const struct count *c)
+{
+    char total[UNIT_SIZE], train[UNIT_SIZE];
+
+    buf_fmt(out, "model     %d layers, d_model %d, %s parameters, train %sF per token\n",
+            s->model.n_layers, s->model.d_model, unit_count(total, (double)c->total),
+            unit_count(train, c->train_per_token));
+}
+
+static void add_length(struct buf *out, const struct spec *s)
+{
+    char tokens[UNIT_SIZE], steps[UNIT_SIZE], batch[UNIT_SIZE];
+    int64_t n = spec_total_steps(s), per_step = spec_tokens_per_step(s);
+
+    buf_fmt(out, "length    %s tokens in %s steps\n",
+            unit_count(tokens, (double)n * (double)per_step), unit_thousands(steps, n));
+    buf_fmt(out, "batch     %lld sequences of %d = %s tokens, %d at a time\n",
+            (long long)s->train.global_batch_size, s->train.seq_len,
+            unit_thousands(batch, per_step), s->train.micro_batch_size);
+}
+
+static void add_optimizer(struct buf *out, const struct spec *s)
+{
+    const struct optim_spec *o = &s->optim;
+
+    buf_fmt(out, "lr        %g, warm-up %lld steps", o->lr, (long long)o->warmup_steps);
+    if (o->schedule == SCHED_COSINE)
+        buf_fmt(out, ", cosine to %g", o->min_lr);
+    buf_fmt(out, "; weight decay %g\n", o->weight_decay);
+}
+
+static void add_memory(struct buf *out, const struct count *c)
+{
+    char all[UNIT_SIZE], act[UNIT_SIZE];
+    double total = (double)c->weights_bytes + (double)c->gradients_bytes +
+                   (double)c->optimizer_bytes + (double)c->activations_bytes;
+
+    buf_fmt(out, "memory    about %s, of it %s activations\n", unit_bytes(all, total),
+            unit_bytes(act, (double)c->activations_bytes));
+}
+
+void launch_describe(const struct spec *spec, const struct count *count, const char *run_dir,
+                     char *out, size_t size)
+{
+    struct buf text = {0};
+
+    buf_fmt(&text, "name      %s -> %s\n", spec->name, run_dir);
+    add_size(&text, spec, count);
+    buf_fmt(&text, "data      %s, validated on %s\n", spec->data.train, spec->data.val);
+    add_length(&text, spec);
+    add_optimizer(&text, spec);
+    add_memory(&text, count);
+    buf_fmt(&text, "saves     every %lld steps, evaluates every %lld\n",
+            (long long)spec->save.interval, (long long)spec->eval.interval);
+    buf_fmt(&text, "command   lathe train %s/profile.yaml --detach\n\n", run_dir);
+    buf_fmt(&text, "It goes on when you quit, hang up or lose the connection.\n");
+    snprintf(out, size, "%s", text.data);
+    buf_release(&text);
+}
+
+// The directory run_create() would choose now; another process may still take it first.
+static void next_dir(const struct spec *spec, char *out, size_t size)
+{
+    for (int n = 1; n < 1000000; n++) {
+        snprintf(out, size, "%s/%s-%d", runs_dir(), spec->name, n);
+        if (!file_exists(out))
+            return;
+    }
+}
+
+static bool valid(struct app *app, const struct spec *spec)
+{
+    struct problems problems = {0};
+    bool ok = profile_validate(spec, &problems) == 0;
+
+    for (int i = 0; i < problems.n && !ok; i++)
+        if (problems.v[i].severity == SEV_ERROR) {
+            app_message(app, ROLE_ERROR, "%s: %s", problems.v[i].path, problems.v[i].err.text);
+            break;
+        }
+    problems_release(&problems);
+    return ok;
+}
+
+static void start(struct app *app)
+{
+    const struct spec *spec = &app->design->spec;
+    struct launch *l = app->launch;
+    struct err err = ERR_INIT;
+    char dir[SPEC_PATH_SIZE], text[1600];
+
+    if (run_create(spec, NULL, dir, sizeof dir, &err) < 0) {
+        app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
+        return;
+    }
+    snprintf(l->id, sizeof l->id, "%.63s", strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
+    action_start(&l->action, ACTION_SPAWN, dir, "start");
+    app_watch_run(app, dir);
+    app_message(app, ROLE_DIM, "starting %s", l->id);
+}
+
+void launch_ask(struct app *app)
+{
+    const struct design *d = app->design;
+    char dir[SPEC_PATH_SIZE], text[DIALOG_TEXT];
+
+    if (!app->launch)
+        app->launch = xcalloc(1, sizeof *app->launch);
+    if (launch_busy(app)) {
+        app_message(app, ROLE_WARN, "%s is still starting", app->launch->id);
+        return;
+    }
+    if (!valid(app, &d->spec))
+        return;
+    if (!d->spec.data.train[0] || !d->spec.data.val[0]) {
+        app_message(app, ROLE_ERROR,
+                    "the profile names no data.train or no data.val; "
+                    "prepare some with: lathe data prepare");
+        return;
+    }
+    next_dir(&d->spec, dir, sizeof dir);
+    launch_describe(&d->spec, &d->count, dir, text, sizeof text);
+    app_confirm(app, "Train this?", text, start);
+}
+
+bool launch_poll(struct app *app)
+{
+    struct launch *l = app->launch;
+    char text[1600];
+
+    if (!l || !action_poll(&l->action))
+        return false;
+    if (l->action.ok)
+        return false;
+    app_message(app, ROLE_ERROR, "%s did not start: %s", l->id,
+                err_format(&l->action.err, text, sizeof text));
+    return true;
+}
+
+bool launch_busy(const struct app *app)
+{
+    return app->launch && app->launch->action.busy;
+}
+
+void launch_free(struct launch *l)
+{
+    if (!l)
+        return;
+    action_release(&l->action);
+    free(l);
+}

@@ -1,0 +1,24 @@
+// Starting a run from a design: what will be run, the question, and the process of its own that
+// trains it. UI thread only; the start itself waits on another thread.
+#ifndef TUI_LAUNCH_H
+#define TUI_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/count.h"
+#include "engine/spec.h"
+
+struct app;
+struct launch;
+
+void launch_ask(struct app *app);  // the question for the present design
+bool launch_poll(struct app *app); // true when the message line changed
+bool launch_busy(const struct app *app);
+void launch_free(struct launch *l); // waits for a start that is under way; NULL is fine
+
+// What a run of spec would be, in lines; run_dir is where it goes.
+void launch_describe(const struct spec *spec, const struct count *count, const char *run_dir,
+                     char *out, size_t size);
+
+#endif
