@@ -66,7 +66,7 @@ static void fit_rows(struct design_layout *l, int rows)
     if (rows >= 15) {
         l->heads.rows = (bottom - top) / 3;
         l->heads.row = bottom - l->heads.rows;
-        bottom = l->heads.row;
+        bottom = l->heads.row - 1; // a blank row, so that the two do not grow together
     }
     l->ffn.row = top;
     l->ffn.rows = bottom - top > 0 ? bottom - top : 0;

@@ -24,8 +24,10 @@ static double memory_of(const struct count *c)
 
 static char *percent(char *out, size_t size, double now, double before)
 {
-    if (before == 0)
-        snprintf(out, size, "%s", now == 0 ? "" : "new");
+    if (now == before)
+        out[0] = 0;
+    else if (before == 0)
+        snprintf(out, size, "new");
     else
         snprintf(out, size, "%+.2f%%", 100 * (now - before) / before);
     return out;
@@ -50,8 +52,7 @@ static void draw_total(struct canvas *c, const struct rect *r, int row, int col,
     canvas_text(c, &slot, 0, used, ROLE_TEXT, value);
     percent(delta, sizeof delta, t->now, t->before);
     if (has_delta)
-        canvas_right(c, &slot, 0, 27 < width - 1 ? 27 : width - 1,
-                     t->now == t->before ? ROLE_DIM : ROLE_TITLE, delta);
+        canvas_right(c, &slot, 0, 27 < width - 1 ? 27 : width - 1, ROLE_TITLE, delta);
 }
 
 void panel_totals(const struct design *d, struct canvas *c, const struct rect *r)
