@@ -11,10 +11,6 @@
 #include "tui/monitor_state.h"
 #include "tui/run_words.h"
 
-// until app.c is there, programs that do not call it can be linked
-#pragma weak app_message
-#pragma weak app_confirm
-
 static struct monitor *state(struct app *app)
 {
     if (!app->monitor) {

@@ -11,12 +11,6 @@
 #include "tui/runs_state.h"
 #include "tui/runs_view.h"
 
-// until app.c is there, programs that do not call it can be linked
-#pragma weak app_message
-#pragma weak app_confirm
-#pragma weak app_watch_run
-#pragma weak app_edit_run
-
 static struct runs_view *state(struct app *app)
 {
     if (!app->runs) {

@@ -1,0 +1,437 @@
+// The Monitor screen drawn from run directories: every size, with and without UTF-8, and what its
+// keys do.
+#include "tests/t.h"
+
+#include <math.h>
+
+#include "engine/control.h"
+#include "tests/fake_run.h"
+#include "tui/app.h"
+#include "tui/monitor.h"
+#include "tui/monitor_state.h"
+
+static const struct size {
+    int rows, cols;
+} sizes[] = {{7, 40}, {20, 80}, {26, 100}, {56, 200}};
+
+static int setup(void **state)
+{
+    static int n;
+    char name[32];
+
+    snprintf(name, sizeof(name), "runs%d", n++);
+    runs_set_dir(t_path(name));
+    *state = calloc(1, sizeof(struct app));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct app *app = *state;
+
+    monitor_free(app->monitor);
+    free(app);
+    fake_run_unlock();
+    runs_set_dir(NULL);
+    return 0;
+}
+
+static char *draw(struct app *app, int rows, int cols, bool utf8)
+{
+    struct canvas c;
+    struct rect body = {0, 0, rows, cols};
+    char *text;
+
+    canvas_init(&c, rows, cols, utf8);
+    canvas_clear(&c);
+    screen_monitor.draw(app, &c, &body);
+    text = canvas_dump(&c);
+    canvas_release(&c);
+    return text;
+}
+
+static void expect(struct app *app, int rows, int cols, bool utf8, const char *want, bool there)
+{
+    char *text = draw(app, rows, cols, utf8);
+
+    if ((strstr(text, want) != NULL) != there)
+        fail_msg("%dx%d %s '%s':\n%s", cols, rows, there ? "lacks" : "shows", want, text);
+    free(text);
+}
+
+static void expect_at_all_sizes(struct app *app, const char *want)
+{
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        expect(app, sizes[i].rows, sizes[i].cols, true, want, true);
+        expect(app, sizes[i].rows, sizes[i].cols, false, want, true);
+    }
+}
+
+// ---- what is shown ------------------------------------------------------------------------------
+
+static void running_run_is_shown_at_every_size(void **state)
+{
+    struct app *app = *state;
+    char dir[512], want[16];
+
+    fake_run_make("crown-3", RUN_RUNNING, 433, dir);
+    monitor_watch(app, dir);
+    assert_string_equal(monitor_run_dir(app), dir);
+    expect_at_all_sizes(app, "crown-3");
+    expect_at_all_sizes(app, "RUNNING");
+    expect_at_all_sizes(app, "39 %");
+    expect_at_all_sizes(app, "ETA 2m46s");
+    expect_at_all_sizes(app, "val ppl");
+    snprintf(want, sizeof(want), "%.2f", exp(fake_run_loss(400) + 0.05));
+    expect_at_all_sizes(app, want);
+    for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        int rows = sizes[i].rows, cols = sizes[i].cols;
+
+        expect(app, rows, cols, true, "step 433 / 1,099", true);
+        expect(app, rows, cols, true, "over 262,144 tokens", true);
+        expect(app, rows, cols, true, "of the sgemm ceiling", true);
+        expect(app, rows, cols, true, "live", true);
+        expect(app, rows, cols, true, "step 400  checkpoint", true);
+    }
+}
+
+static void ascii_screens_hold_ascii_only(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_RUNNING, 433, dir);
+    monitor_watch(app, dir);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *text = draw(app, sizes[i].rows, sizes[i].cols, false);
+
+        for (const char *s = text; *s; s++)
+            assert_in_range((unsigned char)*s, '\n', '~');
+        free(text);
+    }
+}
+
+static void large_screens_show_four_charts(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_DONE, 1099, dir);
+    monitor_watch(app, dir);
+    expect(app, 56, 200, true, "perplexity", true);
+    expect(app, 56, 200, true, "loss  linear y", true);
+    expect(app, 56, 200, true, "gradient norm", true);
+    expect(app, 56, 200, true, "tokens/s  linear y", true);
+    expect(app, 20, 80, true, "gradient norm", false);
+}
+
+static void unknown_values_are_a_dash(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_STARTING, 0, dir);
+    monitor_watch(app, dir);
+    expect(app, 20, 80, true, "val ppl           —", true);
+    expect(app, 20, 80, true, "grad norm         —", true);
+    expect(app, 20, 80, false, "grad norm         -", true);
+    expect(app, 20, 80, true, "no checkpoint yet", true);
+    expect(app, 20, 80, true, "waiting for the first step", true);
+    expect(app, 20, 80, true, "over", false);
+    expect(app, 20, 80, true, "nan", false);
+    expect(app, 7, 40, true, "val ppl — best —", true);
+}
+
+static void every_size_down_to_one_cell_draws(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_FAILED, 150, dir);
+    monitor_watch(app, dir);
+    for (int rows = 1; rows < 45; rows += rows < 8 ? 1 : 5)
+        for (int cols = 1; cols < 170; cols += cols < 12 ? 1 : 13)
+            free(draw(app, rows, cols, (rows + cols) % 2));
+}
+
+static void failure_is_told_in_full(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_FAILED, 433, dir);
+    monitor_watch(app, dir);
+    expect(app, 20, 80, true, "FAILED", true);
+    expect(app, 20, 80, true, "loss is not a number at step 433", true);
+    expect(app, 20, 80, true, "checkpoint: step 400", true); // on a second line
+    expect(app, 20, 80, true, "ETA", false);
+}
+
+static void silence_is_said_and_then_lost(void **state)
+{
+    struct app *app = *state;
+    struct err err = ERR_INIT;
+    struct run_status st;
+    char dir[512];
+
+    fake_run_make("a", RUN_RUNNING, 300, dir);
+    assert_int_equal(run_read_status(dir, &st, &err), 0);
+    st.heartbeat_period = 100;
+    st.heartbeat = run_now() - 260;
+    assert_int_equal(run_write_status(dir, &st, &err), 0);
+    monitor_watch(app, dir);
+    expect(app, 20, 80, true, "no news for 4m20s (expected every 100 s)", true);
+    fake_run_unlock(); // its process is gone
+    screen_monitor.tick(app);
+    expect(app, 20, 80, true, "LOST", true);
+    expect(app, 20, 80, true, "ended without a word", true);
+    expect(app, 7, 40, true, "LOST", true);
+}
+
+static void no_run_says_how_to_start_one(void **state)
+{
+    struct app *app = *state;
+
+    screen_monitor.enter(app);
+    expect_at_all_sizes(app, "lathe train");
+    assert_false(screen_monitor.tick(app));
+    assert_true(screen_monitor.command(app, CMD_STOP));
+    assert_string_equal(app->message, "no run is watched");
+}
+
+static void enter_takes_the_newest_live_run(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("live-1", RUN_RUNNING, 100, dir);
+    fake_run_make("done-1", RUN_DONE, 1099, dir);
+    screen_monitor.enter(app);
+    expect(app, 20, 80, true, "live-1", true);
+}
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+static void metric_axis_and_scale_switch(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_DONE, 1099, dir);
+    monitor_watch(app, dir);
+    expect(app, 26, 100, true, "perplexity  log y  x tokens", true);
+    screen_monitor.command(app, CMD_LOG_Y);
+    expect(app, 26, 100, true, "perplexity  linear y  x tokens", true);
+    screen_monitor.command(app, CMD_METRIC);
+    expect(app, 26, 100, true, "bits per byte  linear y  x tokens", true);
+    screen_monitor.command(app, CMD_AXIS);
+    expect(app, 26, 100, true, "bits per byte  linear y  x steps", true);
+    expect(app, 26, 100, true, "1k", true);
+    screen_monitor.command(app, CMD_AXIS);
+    screen_monitor.command(app, CMD_METRIC);
+    expect(app, 26, 100, true, "loss  linear y  x time", true);
+    expect(app, 26, 100, true, "3m", true);
+    screen_monitor.command(app, CMD_AXIS);
+    expect(app, 26, 100, true, "x train FLOPs", true);
+    expect(app, 26, 100, true, "10T", true); // of 1,099 steps x 1e10
+}
+
+static void zoom_fits_the_newest_part(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_DONE, 1099, dir);
+    monitor_watch(app, dir);
+    expect(app, 26, 100, true, "100┤", true);
+    screen_monitor.command(app, CMD_ZOOM);
+    expect(app, 26, 100, true, "fits last 1/2", true);
+    expect(app, 26, 100, true, "100┤", false); // perplexity 200 of the beginning is out of sight
+    screen_monitor.command(app, CMD_ZOOM);
+    screen_monitor.command(app, CMD_ZOOM);
+    expect(app, 26, 100, true, "100┤", true);
+}
+
+static void frozen_picture_stands_still(void **state)
+{
+    struct app *app = *state;
+    char dir[512], *before, *after;
+
+    fake_run_make("a", RUN_RUNNING, 433, dir);
+    monitor_watch(app, dir);
+    screen_monitor.command(app, CMD_FREEZE);
+    expect(app, 20, 80, true, "FROZEN, 0 s behind", true);
+    expect(app, 7, 40, true, "FROZEN", true);
+    before = draw(app, 20, 80, true);
+    fake_run_grow(dir, RUN_RUNNING, 433, 500);
+    screen_monitor.tick(app);
+    expect(app, 20, 80, true, "step 433", true);
+    after = draw(app, 20, 80, true);
+    // only the ages in the second line may differ
+    assert_string_equal(strchr(strchr(before, '\n') + 1, '\n'),
+                        strchr(strchr(after, '\n') + 1, '\n'));
+    free(before);
+    free(after);
+    screen_monitor.command(app, CMD_FREEZE);
+    assert_true(screen_monitor.tick(app));
+    expect(app, 20, 80, true, "step 500", true);
+    expect(app, 20, 80, true, "FROZEN", false);
+}
+
+static void brackets_walk_through_the_runs(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("old-1", RUN_DONE, 1099, dir);
+    fake_run_make("mid-1", RUN_STOPPED, 300, dir);
+    fake_run_make("new-1", RUN_DONE, 1099, dir);
+    screen_monitor.enter(app);
+    expect(app, 20, 80, true, "new-1", true);
+    expect(app, 20, 80, true, "run 1 of 3", true);
+    screen_monitor.command(app, CMD_PREV_RUN);
+    expect(app, 20, 80, true, "mid-1", true);
+    screen_monitor.command(app, CMD_PREV_RUN);
+    expect(app, 20, 80, true, "old-1", true);
+    expect(app, 20, 80, true, "run 3 of 3", true);
+    screen_monitor.command(app, CMD_PREV_RUN);
+    assert_string_equal(app->message, "this is the oldest run");
+    screen_monitor.command(app, CMD_NEXT_RUN);
+    expect(app, 20, 80, true, "mid-1", true);
+}
+
+static void log_tail_is_shown_and_scrolled(void **state)
+{
+    struct app *app = *state;
+    char dir[512], path[600], text[4000] = "";
+
+    fake_run_make("a", RUN_DONE, 100, dir);
+    snprintf(path, sizeof(path), "%s/log.txt", dir);
+    for (int i = 0; i < 100; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "line %03d\033[31m\n", i);
+    t_write(path, text);
+    monitor_watch(app, dir);
+    screen_monitor.command(app, CMD_LOG);
+    expect(app, 20, 80, true, "line 099?[31m", true); // no escape reaches the terminal
+    expect(app, 20, 80, true, "line 000", false);
+    screen_monitor.command(app, CMD_FIRST);
+    expect(app, 20, 80, true, "line 000", true);
+    screen_monitor.command(app, CMD_CANCEL);
+    expect(app, 20, 80, true, "line", false);
+}
+
+static void quiet_run_needs_no_redraw(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_DONE, 1099, dir);
+    monitor_watch(app, dir);
+    screen_monitor.tick(app);
+    for (int i = 0; i < 3; i++)
+        assert_false(screen_monitor.tick(app));
+}
+
+static void resumed_run_redraws_its_rewritten_part(void **state)
+{
+    struct app *app = *state;
+    struct span s;
+    char dir[512];
+
+    fake_run_make("a", RUN_RUNNING, 433, dir);
+    monitor_watch(app, dir);
+    free(draw(app, 20, 80, true));
+    fake_run_grow(dir, RUN_RUNNING, 400, 420);
+    screen_monitor.tick(app);
+    free(draw(app, 20, 80, true));
+    s = pyramid_span(&app->monitor->train[TRAIN_LOSS], app->monitor->follow.train.col[TRAIN_LOSS],
+                     0, app->monitor->follow.train.n);
+    assert_int_equal(s.n, app->monitor->follow.train.n);
+}
+
+// ---- orders -------------------------------------------------------------------------------------
+
+struct host {
+    char got[32];
+    bool refuse;
+};
+
+static json_t *answer(void *user, const char *cmd, const json_t *request)
+{
+    struct host *h = user;
+
+    (void)request;
+    snprintf(h->got, sizeof(h->got), "%s", cmd);
+    if (h->refuse)
+        return json_pack("{s:b s:s}", "ok", 0, "error", "the disk is full");
+    return json_pack("{s:b s:s}", "ok", 1, "state", "paused");
+}
+
+static bool step(struct app *app, struct control_server *s)
+{
+    control_step(s);
+    return screen_monitor.tick(app) && !app->monitor->action.busy;
+}
+
+static void orders_reach_the_host_and_refusals_are_told(void **state)
+{
+    struct app *app = *state;
+    struct err err = ERR_INIT;
+    struct host host = {.refuse = false};
+    struct control_server *server;
+    char dir[512];
+
+    fake_run_make("a", RUN_RUNNING, 433, dir);
+    server = control_listen(dir, answer, &host, &err);
+    assert_non_null(server);
+    monitor_watch(app, dir);
+    screen_monitor.command(app, CMD_PAUSE);
+    t_wait(step(app, server), 5);
+    assert_string_equal(host.got, "pause");
+    assert_string_equal(app->message, "a: pause taken, now paused");
+    host.refuse = true;
+    screen_monitor.command(app, CMD_CHECKPOINT);
+    t_wait(step(app, server), 5);
+    assert_string_equal(host.got, "checkpoint");
+    assert_non_null(strstr(app->message, "the disk is full"));
+    control_close(server);
+}
+
+static void ended_run_refuses_orders_in_words(void **state)
+{
+    struct app *app = *state;
+    char dir[512];
+
+    fake_run_make("a", RUN_DONE, 1099, dir);
+    monitor_watch(app, dir);
+    assert_true(screen_monitor.command(app, CMD_PAUSE));
+    assert_string_equal(app->message, "cannot pause a: it is done");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(running_run_is_shown_at_every_size),
+        TEST(ascii_screens_hold_ascii_only),
+        TEST(large_screens_show_four_charts),
+        TEST(unknown_values_are_a_dash),
+        TEST(every_size_down_to_one_cell_draws),
+        TEST(failure_is_told_in_full),
+        TEST(silence_is_said_and_then_lost),
+        TEST(no_run_says_how_to_start_one),
+        TEST(enter_takes_the_newest_live_run),
+        TEST(metric_axis_and_scale_switch),
+        TEST(zoom_fits_the_newest_part),
+        TEST(frozen_picture_stands_still),
+        TEST(brackets_walk_through_the_runs),
+        TEST(log_tail_is_shown_and_scrolled),
+        TEST(quiet_run_needs_no_redraw),
+        TEST(resumed_run_redraws_its_rewritten_part),
+        TEST(orders_reach_the_host_and_refusals_are_told),
+        TEST(ended_run_refuses_orders_in_words),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
