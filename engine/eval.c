@@ -44,8 +44,8 @@ static void finish(const struct loader *l, const struct tally *t, struct eval_re
     out->bpb = bytes > 0 ? t->loss / M_LN2 / bytes : NAN;
 }
 
-int eval_run(struct model *m, const struct loader *l, int64_t max_tokens, eval_poll *poll,
-             void *user, struct eval_result *out, struct err *err)
+int eval_run(struct model *m, const struct loader *l, int64_t max_tokens, struct eval_result *out,
+             struct err *err)
 {
     int64_t rows = model_rows(m), batch = rows / l->T;
     int64_t windows = loader_eval_windows(l, max_tokens);
@@ -56,10 +56,6 @@ int eval_run(struct model *m, const struct loader *l, int64_t max_tokens, eval_p
     for (int64_t w = 0; w < windows && !rc; w += batch) {
         double loss = 0;
 
-        if (poll && poll(user)) {
-            rc = 1;
-            break;
-        }
         fill_batch(l, w, windows, max_tokens, rows, tokens, targets, &t);
         rc = model_loss(m, tokens, targets, &loss, err);
         t.loss += loss;

@@ -20,12 +20,9 @@ struct eval_result {
     int64_t tokens; // scored
 };
 
-// Called before every batch; true stops the evaluation.
-typedef bool eval_poll(void *user);
-
-// Scores the first max_tokens targets (0 = all). Returns 0, 1 when poll stopped it (out untouched),
-// -1 on a device error. A loss that is not finite is returned like any other.
-int eval_run(struct model *m, const struct loader *l, int64_t max_tokens, eval_poll *poll,
-             void *user, struct eval_result *out, struct err *err);
+// Scores the first max_tokens targets (0 = all). Returns 0, 1 when the model's poll abandoned it (out
+// untouched), -1 on a device error. A loss that is not finite is returned like any other.
+int eval_run(struct model *m, const struct loader *l, int64_t max_tokens, struct eval_result *out,
+             struct err *err);
 
 #endif

@@ -124,6 +124,11 @@ struct act *model_compute_copy(struct model *m)
 {
     return m->compute == (struct act *)m->weights ? NULL : m->compute;
 }
+void model_set_poll(struct model *m, model_poll *poll, void *user)
+{
+    m->poll = poll;
+    m->poll_user = user;
+}
 void model_set_head_rows(struct model *m, int rows)
 {
     BUG_IF(rows < 1 || rows > m->head_rows_max);
@@ -189,6 +194,7 @@ static int sync(struct model *m, struct err *err)
 
 static void load(struct model *m, const int32_t *tokens, const int32_t *targets)
 {
+    m->abandoned = false;
     m->be->op->upload_i32(m->be, m->tokens, tokens, m->N);
     m->be->op->upload_i32(m->be, m->targets, targets, m->N);
 }
@@ -213,6 +219,8 @@ int model_forward_backward(struct model *m, const int32_t *tokens, const int32_t
     model_backward(m);
     if (sync(m, err) < 0)
         return -1;
+    if (m->abandoned)
+        return 1;
     *loss_sum = sum_losses(m);
     return 0;
 }
@@ -225,6 +233,8 @@ int model_loss(struct model *m, const int32_t *tokens, const int32_t *targets, d
     model_head(m, 0, false);
     if (sync(m, err) < 0)
         return -1;
+    if (m->abandoned)
+        return 1;
     *loss_sum = sum_losses(m);
     return 0;
 }

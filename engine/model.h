@@ -50,12 +50,17 @@ const struct param_list *model_params(const struct model *m);
 struct backend *model_backend(const struct model *m);
 int64_t model_rows(const struct model *m); // N = micro_batch_size * seq_len
 
+// Asked between the layers of every pass, so that a command need not wait for a long micro-batch:
+// true abandons the pass. It may block (pause); it may read weights but run no pass itself.
+typedef bool model_poll(void *user);
+void model_set_poll(struct model *m, model_poll *poll, void *user);
+
 // Initial values of every tensor from (seed, name).
 void model_init_weights(struct model *m, uint64_t seed);
 
 // Adds the gradient of scale * (summed loss) to the gradients and returns the summed cross-entropy
 // over the scored targets. tokens, targets: N ids each on the host; target -1 is not scored.
-// -1 only on a device error.
+// Returns 0, 1 when the poll abandoned it (the gradients are then of no use), -1 on a device error.
 int model_forward_backward(struct model *m, const int32_t *tokens, const int32_t *targets,
                            double scale, double *loss_sum, struct err *err);
 // The same loss without gradients.

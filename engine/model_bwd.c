@@ -122,7 +122,7 @@ void model_backward(struct model *m)
 
     norm_backward(m, m->s.dx, m->s.dbranch, m->final_stat, last, m->top[PARAM_FINAL_NORM],
                   m->top[PARAM_FINAL_NORM_BIAS], false);
-    for (int i = m->n_steps - 1; i >= 0; i--)
+    for (int i = m->n_steps - 1; i >= 0 && model_goes_on(m); i--)
         (model_is_pre(m) ? step_pre : step_reordered)(m, &m->steps[i]);
     embed_backward(m);
 }

@@ -115,7 +115,7 @@ static void embed(struct model *m)
 void model_forward(struct model *m)
 {
     embed(m);
-    for (int i = 0; i < m->n_steps; i++)
+    for (int i = 0; i < m->n_steps && model_goes_on(m); i++)
         (model_is_pre(m) ? step_pre : step_reordered)(m, &m->steps[i]);
     norm(m, m->final, m->final_stat, m->n_steps ? m->steps[m->n_steps - 1].y : m->embedded,
          m->top[PARAM_FINAL_NORM], m->top[PARAM_FINAL_NORM_BIAS]);
@@ -130,7 +130,7 @@ void model_head(struct model *m, double scale, bool want_grad)
     struct f32 *dw = model_dw(m, model_head_param(m));
     struct act *logits = m->s.logits;
 
-    for (int64_t row = 0; row < m->N; row += m->head_rows) {
+    for (int64_t row = 0; row < m->N && model_goes_on(m); row += m->head_rows) {
         int64_t rows = m->N - row < m->head_rows ? m->N - row : m->head_rows;
         const struct act *x = act_at(be, m->final, row * m->C);
         struct linear_dims d = {.N = rows, .C = m->C, .O = m->V};

@@ -73,6 +73,10 @@ struct model {
     struct i32 *tokens, *targets, *positions; // (N)
     struct scratch s;
     double *host_losses;
+
+    model_poll *poll;
+    void *poll_user;
+    bool abandoned; // the pass that runs, as the poll wished
 };
 
 // Assigns every activation buffer inside a block that starts at `base` (NULL: only measure) and
@@ -86,6 +90,13 @@ void model_forward(struct model *m);                            // tokens -> fin
 void model_head(struct model *m, double scale, bool want_grad); // final -> losses (, dbranch)
 void model_backward(struct model *m);                           // dbranch -> gradients
 
+// Between the pieces of a pass: whether to go on.
+static inline bool model_goes_on(struct model *m)
+{
+    if (!m->abandoned && m->poll)
+        m->abandoned = m->poll(m->poll_user);
+    return !m->abandoned;
+}
 static inline bool model_is_pre(const struct model *m)
 {
     return m->spec.model.norm_place == PLACE_PRE;

@@ -1,5 +1,5 @@
-// The engine thread: one loop that does whatever is due next, and the commands it obeys between
-// micro-batches and between batches of an evaluation.
+// The engine thread: one loop that does whatever is due next, and the commands it obeys between the
+// layers of any pass.
 #include "engine/trainer_impl.h"
 
 #include <errno.h>
@@ -13,8 +13,6 @@
 #include <unistd.h>
 
 #include "engine/buf.h"
-
-enum outcome { GO_ON, STOPPED, FAILED };
 
 double trainer_now(void)
 {
@@ -95,6 +93,16 @@ static bool flag(struct trainer *t, bool *which, bool value)
     return old;
 }
 
+static bool flag_is_set(struct trainer *t, const bool *which)
+{
+    bool v;
+
+    pthread_mutex_lock(&t->lock);
+    v = *which;
+    pthread_mutex_unlock(&t->lock);
+    return v;
+}
+
 static enum outcome give_up(struct trainer *t, const char *why)
 {
     char ckpt[80], reason[512];
@@ -149,80 +157,97 @@ static void wait_while_paused(struct trainer *t)
     t->idle_s += trainer_now() - start;
 }
 
+static void take_commands(struct trainer *t, bool *pause, bool *checkpoint, bool *stop)
+{
+    pthread_mutex_lock(&t->lock);
+    *pause = t->pause;
+    *stop = t->stop;
+    *checkpoint = t->checkpoint;
+    t->checkpoint = false;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static enum outcome save_between(struct trainer *t)
+{
+    double start = trainer_now(), idle = t->idle_s;
+    enum outcome got = save(t);
+
+    t->idle_s = idle + trainer_now() - start;
+    return got;
+}
+
 // What a pause, checkpoint or stop command asks for. Weights only change at the end of a step, so
 // a checkpoint may be written at any point: it is the state after the last completed step.
-static enum outcome obey(struct trainer *t, const char *phase)
+static enum outcome obey(struct trainer *t)
 {
-    bool paused = false;
+    bool pause, checkpoint, stop, paused = false;
 
     for (;;) {
-        bool pause, checkpoint, stop;
-        double start = trainer_now();
-
-        pthread_mutex_lock(&t->lock);
-        pause = t->pause;
-        stop = t->stop;
-        checkpoint = t->checkpoint;
-        t->checkpoint = false;
-        pthread_mutex_unlock(&t->lock);
+        take_commands(t, &pause, &checkpoint, &stop);
         if (stop)
             return STOPPED;
         if (checkpoint) {
-            double idle = t->idle_s;
-
-            if (save(t) == FAILED)
+            if (save_between(t) == FAILED)
                 return FAILED;
-            t->idle_s = idle + trainer_now() - start;
         } else if (pause) {
             wait_while_paused(t);
             paused = true;
         } else {
-            if (paused)
-                trainer_event(t, "resume", "resumed");
-            trainer_set_state(t, RUN_RUNNING, phase, "");
-            return GO_ON;
+            break;
         }
+        if (!flag_is_set(t, &t->pause))
+            trainer_set_state(t, RUN_RUNNING, t->doing, "");
     }
+    if (paused)
+        trainer_event(t, "resume", "resumed");
+    return GO_ON;
+}
+
+static bool poll_commands(void *user)
+{
+    struct trainer *t = user;
+
+    t->polled = obey(t);
+    return t->polled != GO_ON;
 }
 
 // ---- evaluation and steps -----------------------------------------------------------------------
 
-struct poll_state {
-    struct trainer *t;
-    enum outcome got;
-};
-
-static bool poll_commands(void *user)
+static void begin(struct trainer *t, const char *doing)
 {
-    struct poll_state *s = user;
+    t->doing = doing;
+    trainer_set_state(t, RUN_RUNNING, doing, "");
+}
 
-    s->got = obey(s->t, "evaluating");
-    return s->got != GO_ON;
+static void keep_eval(struct trainer *t, const struct eval_result *r)
+{
+    struct progress *p = &t->p;
+
+    p->evaluated = p->step;
+    p->val_loss = r->loss;
+    p->val_ppl = r->ppl;
+    p->val_bpb = r->bpb;
+    p->val_tokens = r->tokens;
+    p->best_val_loss = fmin(p->best_val_loss, r->loss); // fmin ignores the NaN of the start
 }
 
 static enum outcome evaluate(struct trainer *t)
 {
-    struct poll_state poll = {t, GO_ON};
     struct eval_result r = {0};
     struct err err = ERR_INIT;
     double start = trainer_now(), idle = t->idle_s;
     int rc = shard_check(&t->val, &err);
 
+    begin(t, "evaluating");
     if (!rc)
-        rc = eval_run(t->model, &t->val_loader, t->spec.eval.max_tokens, poll_commands, &poll, &r,
-                      &err);
+        rc = eval_run(t->model, &t->val_loader, t->spec.eval.max_tokens, &r, &err);
     if (rc < 0)
         return fail_err(t, "evaluating", &err);
     if (rc > 0)
-        return poll.got;
+        return t->polled;
     if (!isfinite(r.loss))
         return fail_nonfinite(t, "validation loss", r.loss, t->p.step);
-    t->p.evaluated = t->p.step;
-    t->p.val_loss = r.loss;
-    t->p.val_ppl = r.ppl;
-    t->p.val_bpb = r.bpb;
-    t->p.val_tokens = r.tokens;
-    t->p.best_val_loss = fmin(t->p.best_val_loss, r.loss); // fmin ignores the NaN of the start
+    keep_eval(t, &r);
     t->eval_s = trainer_now() - start - (t->idle_s - idle);
     t->p.elapsed_s += t->eval_s;
     trainer_record_eval(t);
@@ -252,14 +277,15 @@ static enum outcome accumulate(struct trainer *t, double *mean)
     model_zero_gradients(t->model);
     for (int64_t i = 0; i < n; i++) {
         struct err err = ERR_INIT;
-        enum outcome got = obey(t, "step");
         double sum = 0;
+        int rc = fill_micro_batch(t, i, &err);
 
-        if (got != GO_ON)
-            return got;
-        if (fill_micro_batch(t, i, &err) < 0 ||
-            model_forward_backward(t->model, t->tokens, t->targets, scale, &sum, &err) < 0)
+        if (!rc)
+            rc = model_forward_backward(t->model, t->tokens, t->targets, scale, &sum, &err);
+        if (rc < 0)
             return fail_err(t, "step", &err);
+        if (rc > 0)
+            return t->polled;
         if (!isfinite(sum))
             return fail_nonfinite(t, "loss", sum, t->p.step + 1);
         *mean += sum * scale;
@@ -270,9 +296,11 @@ static enum outcome accumulate(struct trainer *t, double *mean)
 static enum outcome train_step(struct trainer *t)
 {
     double start = trainer_now(), idle = t->idle_s, mean, norm, took;
-    enum outcome got = accumulate(t, &mean);
     int64_t n = t->p.step + 1;
+    enum outcome got;
 
+    begin(t, "step");
+    got = accumulate(t, &mean);
     if (got != GO_ON)
         return got;
     norm = optim_grad_norm(t->optim);
@@ -304,7 +332,7 @@ static enum outcome run(struct trainer *t)
 {
     for (;;) {
         bool last = t->p.step >= t->total_steps;
-        enum outcome got = obey(t, "step");
+        enum outcome got = obey(t);
 
         if (got != GO_ON)
             return got;
@@ -351,6 +379,7 @@ static void *engine_main(void *arg)
     } else {
         enum outcome got;
 
+        model_set_poll(t->model, poll_commands, t);
         trainer_record_start(t);
         trainer_publish(t);
         got = run(t);
@@ -463,12 +492,7 @@ int trainer_fd(struct trainer *t)
 
 int trainer_ended(struct trainer *t)
 {
-    bool ended;
-
-    pthread_mutex_lock(&t->lock);
-    ended = t->ended;
-    pthread_mutex_unlock(&t->lock);
-    return ended;
+    return flag_is_set(t, &t->ended);
 }
 
 void trainer_free(struct trainer *t)

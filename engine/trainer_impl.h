@@ -14,6 +14,8 @@
 
 enum { RATE_STEPS = 32 };
 
+enum outcome { GO_ON, STOPPED, FAILED };
+
 // What a checkpoint carries besides tensors, so that a resumed run writes the same records.
 struct progress {
     int64_t step;      // completed optimizer steps
@@ -53,6 +55,8 @@ struct trainer {
     double flops_per_token, gemm_gflops;
     struct progress p;
     int64_t saved;             // step of the newest checkpoint, -1 = none
+    const char *doing;         // the phase to show while it runs
+    enum outcome polled;       // what the last command asked for, set by the model's poll
     double idle_s;             // spent paused or saving inside a step or an evaluation
     double rate_s[RATE_STEPS]; // durations of the latest steps, a ring
     int64_t rate_n;

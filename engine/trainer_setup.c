@@ -128,6 +128,7 @@ int trainer_open(struct trainer *t, struct err *err)
         return -1;
     if (t->saved < 0)
         model_init_weights(t->model, (uint64_t)t->spec.train.seed);
+    t->doing = "step";
     trainer_set_state(t, RUN_STARTING, "measuring the machine", "");
     t->gemm_gflops = model_gemm_gflops(t->be, 2048, 0.2);
     return 0;

@@ -301,6 +301,33 @@ static void causal_loss_ignores_later_tokens(void **state)
     backend_close(be);
 }
 
+static bool until_asked_five_times(void *user)
+{
+    return ++*(int *)user >= 5;
+}
+
+static void abandoned_pass_says_so_and_leaves_no_trace(void **state)
+{
+    struct backend *be = tiny_backend("cpu", 2);
+    struct spec s = tiny_spec();
+    struct model *m = new_model(be, &s);
+    struct batch x;
+    double before, sum = -1;
+    int asked = 0;
+
+    (void)state;
+    tiny_batch(m, 11, 3, x.tokens, x.targets);
+    before = gradients_of(m, &x, 1);
+    model_set_poll(m, until_asked_five_times, &asked);
+    assert_int_equal(model_forward_backward(m, x.tokens, x.targets, 1, &sum, NULL), 1);
+    assert_int_equal(asked, 5);
+    assert_true(sum == -1);
+    model_set_poll(m, NULL, NULL);
+    assert_true(gradients_of(m, &x, 1) == before);
+    model_free(m);
+    backend_close(be);
+}
+
 // ---- memory -------------------------------------------------------------------------------------
 
 static size_t allocated, refuse_above;
@@ -536,6 +563,7 @@ int main(void)
         cmocka_unit_test(accumulated_micro_batches_equal_one_batch),
         cmocka_unit_test(tied_embeddings_get_both_gradients),
         cmocka_unit_test(causal_loss_ignores_later_tokens),
+        cmocka_unit_test(abandoned_pass_says_so_and_leaves_no_trace),
         cmocka_unit_test(plan_is_what_is_allocated),
         cmocka_unit_test(plan_of_a_large_model_needs_no_memory),
         cmocka_unit_test(count_and_plan_agree),

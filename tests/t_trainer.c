@@ -469,20 +469,22 @@ static void evaluation_covers_the_whole_set_once(void **state)
     assert_int_equal(loader_init(&l, &shard, s.train.seq_len, 1, &err), 0);
     m = model_new(be, &s, &err);
     model_init_weights(m, 1);
-    assert_int_equal(eval_run(m, &l, 0, NULL, NULL, &a, &err), 0);
+    assert_int_equal(eval_run(m, &l, 0, &a, &err), 0);
     assert_int_equal(a.tokens, shard.n - 1);
     for (int64_t i = 1; i < shard.n; i++)
         bytes += shard_token(&shard, i) < 256;
     assert_near(a.bpb, a.loss * (double)a.tokens / log(2) / (double)bytes, 1e-12);
     assert_near(a.ppl, exp(a.loss), 1e-12);
-    assert_int_equal(eval_run(m, &l, 100, NULL, NULL, &b, &err), 0);
+    assert_int_equal(eval_run(m, &l, 100, &b, &err), 0);
     assert_int_equal(b.tokens, 100);
-    assert_int_equal(eval_run(m, &l, 0, stop_after_three, &polls, &b, &err), 1);
+    model_set_poll(m, stop_after_three, &polls);
+    assert_int_equal(eval_run(m, &l, 0, &b, &err), 1);
+    assert_int_equal(polls, 4); // not asked again
     model_free(m);
     s.train.micro_batch_size = 3; // windows fall into other batches
     m = model_new(be, &s, &err);
     model_init_weights(m, 1);
-    assert_int_equal(eval_run(m, &l, 0, NULL, NULL, &b, &err), 0);
+    assert_int_equal(eval_run(m, &l, 0, &b, &err), 0);
     assert_int_equal(b.tokens, a.tokens);
     assert_near(b.loss, a.loss, 1e-6);
     model_free(m);
