@@ -124,7 +124,7 @@ static int claim(const char *stem, int64_t number, char *id, char *dir, size_t d
     int rc;
 
     if (number)
-        snprintf(id, 64, "%s-%" PRId64, stem, number);
+        snprintf(id, 64, "%.43s-%" PRId64, stem, number);
     else
         snprintf(id, 64, "%s", stem);
     path = xasprintf("%s/%s", runs_dir(), id);
