@@ -140,7 +140,7 @@ static void print_status(const char *dir, const struct run_status *st)
         snprintf(text, sizeof text, "%.4f", st->val_bpb);
         print_number("bits per byte", text);
     }
-    if (run_state_is_live(st->state) && isfinite(st->tokens_per_s)) {
+    if (st->state == RUN_RUNNING && isfinite(st->tokens_per_s)) {
         snprintf(text, sizeof text, "%s tokens/s, ETA %s", unit_count(a, st->tokens_per_s),
                  unit_duration(b, st->eta_s));
         print_number("speed", text);

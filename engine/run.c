@@ -17,7 +17,6 @@
 #include "engine/profile.h"
 #include "engine/run_internal.h"
 
-
 enum { LOCK_TRIES = 50, LOCK_WAIT_MS = 10, MAX_LOCK_TEXT = 4096 };
 
 // ---- this machine -------------------------------------------------------------------------------
@@ -190,16 +189,19 @@ static char *lock_path(const char *dir)
     return xasprintf("%s/lock", dir);
 }
 
-bool run_is_locked(const char *dir, bool *known)
+bool run_is_locked(const char *dir, bool *known, double *heartbeat)
 {
     char *path = lock_path(dir);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     bool locked = false;
+    struct stat st;
 
     *known = fd >= 0 || errno == ENOENT;
     // shared, so that two readers do not take each other for a host; a starting host tries again
     if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0)
         locked = errno == EWOULDBLOCK;
+    if (locked && fstat(fd, &st) == 0)
+        *heartbeat = (double)st.st_mtim.tv_sec + 1e-9 * (double)st.st_mtim.tv_nsec;
     if (fd >= 0)
         close(fd);
     free(path);
@@ -214,6 +216,7 @@ static int held(const char *dir, const char *path, struct err *err)
     if (file_read(path, MAX_LOCK_TEXT, &text, NULL) < 0)
         buf_str(&text, "another process");
     n = (int)strcspn(text.data, "\n");
+    dir = strrchr(dir, '/') && strrchr(dir, '/')[1] ? strrchr(dir, '/') + 1 : dir;
     err_set(err, "run '%s' is hosted by %.*s already", dir, n, text.data);
     buf_release(&text);
     return -2;

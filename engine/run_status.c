@@ -232,12 +232,15 @@ static void set_id(const char *dir, struct run_status *st)
 // "lost" is never written by anyone: it is what a reader concludes.
 static void derive_lost(const char *dir, struct run_status *st)
 {
-    double age = run_now() - st->heartbeat;
     bool here = !strcmp(st->host, run_host_name()), known, locked;
+    double touched = NAN, age;
 
     if (!run_state_is_live(st->state))
         return;
-    locked = run_is_locked(dir, &known);
+    locked = run_is_locked(dir, &known, &touched);
+    if (here && locked) // the lock's time goes on when a full disk keeps this file from it
+        st->heartbeat = fmax(st->heartbeat, touched);
+    age = run_now() - st->heartbeat;
     if (here && known && !locked) {
         snprintf(st->reason, sizeof st->reason,
                  "process %d ended without a word; its checkpoints are kept", st->pid);
