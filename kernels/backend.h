@@ -54,7 +54,8 @@ struct rope_dims {
 };
 
 // Causal grouped-query attention. Query row t is position Tk - Tq + t, so Tq = Tk in training and
-// Tq < Tk with a key/value cache. Head h reads group h*G/H.
+// Tq < Tk with a key/value cache. Head h reads group h*G/H; G <= H. The cpu backend takes D up to
+// 1024 and Tk up to 262144. kbias must be finite: with -inf the row that sees one key is NaN.
 // score(t, s) = scale * q_t.k_s + kbias[b, s] - slope[h] * (position(t) - s), s <= position(t).
 // Strides are per token row; q, k, v usually point into one (B, T, H+2G, D) buffer.
 struct attn_dims {
@@ -90,7 +91,8 @@ struct ops {
     void (*upload_f64)(struct backend *be, struct f32 *dst, const double *src, int64_t n);
     void (*download_f64)(struct backend *be, double *dst, const struct f32 *src, int64_t n);
     void (*upload_i32)(struct backend *be, struct i32 *dst, const int32_t *src, int64_t n);
-    void (*reserve)(struct backend *be, size_t bytes); // scratch for the ops, grown here only
+    // Scratch for the ops beyond what a backend brings, grown here only. cpu and ref need none.
+    void (*reserve)(struct backend *be, size_t bytes);
     int (*sync)(struct backend *be, char *why, size_t why_size); // 0, or -1 with the device's words
     void (*close)(struct backend *be);
 

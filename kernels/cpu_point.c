@@ -82,27 +82,11 @@ void cpu_swiglu_backward(struct backend *be, struct act *dab, const struct act *
     }
 }
 
-// The exact form goes through the C library's erf.
-static void gelu_erf(float *y, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = 0.5f * x[i] * (1 + erff(x[i] * (float)M_SQRT1_2));
-}
-
-static void gelu_erf_grad(float *dx, const float *dy, const float *x, int64_t n)
-{
-    float density = 0.5f * (float)M_SQRT1_2 * (float)M_2_SQRTPI; // 1 / sqrt(2 pi)
-
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = dy[i] * (0.5f * (1 + erff(x[i] * (float)M_SQRT1_2)) +
-                         x[i] * density * expf(-0.5f * x[i] * x[i]));
-}
-
 void cpu_gelu_forward(struct backend *be, struct act *y, const struct act *x, int64_t n,
                       enum gelu_kind kind)
 {
     void (*f)(float *, const float *, int64_t) =
-        kind == GELU_ERF ? gelu_erf : cpu_vec(be)->gelu_tanh;
+        kind == GELU_ERF ? cpu_vec(be)->gelu_erf : cpu_vec(be)->gelu_tanh;
 
     CPU_PARTS(be, part)
     {
@@ -116,7 +100,7 @@ void cpu_gelu_backward(struct backend *be, struct act *dx, const struct act *dy,
                        const struct act *x, int64_t n, enum gelu_kind kind)
 {
     void (*f)(float *, const float *, const float *, int64_t) =
-        kind == GELU_ERF ? gelu_erf_grad : cpu_vec(be)->gelu_tanh_grad;
+        kind == GELU_ERF ? cpu_vec(be)->gelu_erf_grad : cpu_vec(be)->gelu_tanh_grad;
 
     CPU_PARTS(be, part)
     {

@@ -54,6 +54,8 @@ struct cpu_vec {
                         int64_t n);
     void (*gelu_tanh)(float *y, const float *x, int64_t n);
     void (*gelu_tanh_grad)(float *dx, const float *dy, const float *x, int64_t n);
+    void (*gelu_erf)(float *y, const float *x, int64_t n);
+    void (*gelu_erf_grad)(float *dx, const float *dy, const float *x, int64_t n);
     void (*residual)(float *y, const float *x, const float *s, float g, int64_t n);
     float (*residual_grad)(float *ds, const float *dy, const float *s, float g, int64_t n);
     // returns the loss; with want_grad x becomes scale * (softmax - onehot)

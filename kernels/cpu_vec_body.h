@@ -6,6 +6,8 @@
 
 enum { W = VEC_WIDTH };
 
+typedef uint32_t vu __attribute__((vector_size(4 * W)));
+
 VEC_INLINE vf zero(void)
 {
     return splat(0);
@@ -29,7 +31,7 @@ VEC_INLINE vf exp_(vf x)
 {
     vf magic = splat(12582912.0f), z = fma_(x, splat(1.44269504088896341f), magic);
     vf n = z - magic, r = fma_(n, splat(-0.693359375f), x), p = splat(1.9875691500e-4f);
-    vf power = (vf)(((vi)z << 23) + 0x3f800000);
+    vf power = (vf)(((vu)z << 23) + 0x3f800000u);
 
     r = fma_(n, splat(2.12194440e-4f), r);
     p = fma_(p, r, splat(1.3981999507e-3f));
@@ -267,6 +269,49 @@ static void vec_gelu_tanh_grad(float *dx, const float *dy, const float *x, int64
     });
 }
 
+// erf to about 1 ulp (N. Juffa's polynomials): a series near 0, 1 - exp(polynomial) beyond 0.93.
+VEC_INLINE vf erf_(vf x)
+{
+    vf s = x * x, t = pick(x < zero(), -x, x), far_, near_, u;
+
+    far_ = fma_(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));
+    u = fma_(splat(-3.88396438e-3f), t, splat(2.42546219e-2f));
+    far_ = fma_(far_, s, u);
+    far_ = fma_(far_, t, splat(-1.06777877e-1f));
+    far_ = fma_(far_, t, splat(-6.34846687e-1f));
+    far_ = fma_(far_, t, splat(-1.28717512e-1f));
+    far_ = 1.0f - exp_(fma_(far_, t, -t));
+    far_ = pick(t > splat(4), splat(1), far_); // where the polynomial turns back
+    far_ = pick(x < zero(), -far_, far_);
+    near_ = fma_(splat(-5.96761703e-4f), s, splat(4.99119423e-3f));
+    near_ = fma_(near_, s, splat(-2.67681349e-2f));
+    near_ = fma_(near_, s, splat(1.12819925e-1f));
+    near_ = fma_(near_, s, splat(-3.76125336e-1f));
+    near_ = fma_(near_, s, splat(1.28379166e-1f));
+    near_ = fma_(near_, x, x);
+    return pick(t > splat(0.927734375f), far_, near_); // NaN takes near_
+}
+
+static void vec_gelu_erf(float *y, const float *x, int64_t n)
+{
+    EACH(n, {
+        vf in = LOAD(x);
+
+        STORE(y, 0.5f * in * (1.0f + erf_(in * 0.70710678118654752f)));
+    });
+}
+
+static void vec_gelu_erf_grad(float *dx, const float *dy, const float *x, int64_t n)
+{
+    EACH(n, {
+        vf in = LOAD(x);
+        vf density = 0.39894228040143268f * exp_(-0.5f * in * in);
+        vf mass = 0.5f * (1.0f + erf_(in * 0.70710678118654752f));
+
+        STORE(dx, LOAD(dy) * fma_(in, density, mass));
+    });
+}
+
 static void vec_residual(float *y, const float *x, const float *s, float g, int64_t n)
 {
     vf gv = splat(g);
@@ -365,6 +410,8 @@ const struct cpu_vec VEC_TABLE = {
     .swiglu_grad = vec_swiglu_grad,
     .gelu_tanh = vec_gelu_tanh,
     .gelu_tanh_grad = vec_gelu_tanh_grad,
+    .gelu_erf = vec_gelu_erf,
+    .gelu_erf_grad = vec_gelu_erf_grad,
     .residual = vec_residual,
     .residual_grad = vec_residual_grad,
     .xent = vec_xent,

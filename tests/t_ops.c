@@ -210,6 +210,35 @@ static void exponential_is_right_to_two_ulp(void **state)
     free(y);
 }
 
+// From the far left, where it must be 0, over the seam of the two polynomials, to the far right.
+static void gelu_is_right_over_its_whole_range(void **state)
+{
+    enum { N = 40001 };
+    float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        x[i] = -20 + (float)i / 1000;
+    for (int t = 0; cpu_vec_tables[t]; t++) {
+        if (!cpu_vec_tables[t]->runs_here())
+            continue;
+        cpu_vec_tables[t]->gelu_erf(y, x, N);
+        for (int i = 0; i < N; i++)
+            assert_near(y[i], x[i] / 2.0 * (1 + erf(x[i] / M_SQRT2)), 2e-7);
+        cpu_vec_tables[t]->gelu_tanh(y, x, N);
+        for (int i = 0; i < N; i++)
+            assert_near(y[i],
+                        x[i] / 2.0 * (1 + tanh(sqrt(2 / M_PI) * (x[i] + 0.044715 * pow(x[i], 3)))),
+                        4e-7);
+        x[0] = NAN;
+        cpu_vec_tables[t]->gelu_erf(y, x, 1);
+        assert_true(isnan(y[0]));
+        x[0] = -20;
+    }
+    free(x);
+    free(y);
+}
+
 // ---- NaN -------------------------------------------------------------------------------------
 
 static bool is_read(struct fixture *f, const struct tensor *t)
@@ -486,6 +515,7 @@ int main(void)
         cmocka_unit_test(scratch_contents_never_matter),
         cmocka_unit_test(any_thread_count_is_right),
         cmocka_unit_test(every_instruction_set_is_right),
+        cmocka_unit_test(gelu_is_right_over_its_whole_range),
         cmocka_unit_test(exponential_is_right_to_two_ulp),
         cmocka_unit_test(a_nan_is_never_hidden),
         cmocka_unit_test(nan_logit_anywhere_gives_nan_loss),
