@@ -79,7 +79,7 @@ struct design_layout design_layout(int rows, int cols, int n_layers)
 
     for (int lane = 0; lane < LANE_COUNT; lane++)
         l.value[lane] = -1;
-    l.totals_rows = rows < 2 ? 0 : rows >= 14 && cols < TABLE_FROM ? 2 : 1;
+    l.totals_rows = rows < 2 ? 0 : rows >= 14 ? 2 : 1;
     fit_sides(&l, rows, cols);
     fit_rows(&l, rows);
     right = l.panel.cols ? l.panel.col : l.table.cols ? l.table.col : cols;
@@ -229,6 +229,14 @@ static int digits(int v)
     return v >= 10000 ? 5 : v >= 1000 ? 4 : v >= 100 ? 3 : v >= 10 ? 2 : 1;
 }
 
+// The column below a bar in which its numbers end: centred under wide bars.
+static int number_column(const struct view *v, int layer)
+{
+    int cols = v->l->layer_cols;
+
+    return column_of(v, layer) + cols - 1 - (cols >= 5 ? (cols - 2) / 2 : 0);
+}
+
 // Numbers are right-aligned under their bars. Where they do not fit each, every second, fifth, …
 static int label_step(const struct view *v, int widest)
 {
@@ -252,7 +260,7 @@ static void draw_axis(struct view *v)
         return;
     canvas_text(v->c, v->body, row, 1, ROLE_DIM, "layer");
     for (int i = v->first; i < v->first + v->l->visible; i++) {
-        int right = column_of(v, i) + v->l->layer_cols - 1;
+        int right = number_column(v, i);
         int away = abs(i - d->cursor);
 
         // the cursor's number is always there; a neighbour that would touch it is not
@@ -286,7 +294,7 @@ static void draw_values(struct view *v, enum lane lane)
     canvas_fmt(v->c, v->body, row, 0, in_hand ? ROLE_TITLE : ROLE_DIM, "%s%s", in_hand ? ">" : " ",
                names[lane]);
     for (int i = v->first; i < v->first + v->l->visible; i++) {
-        int value = value_of(v, lane, i), right = column_of(v, i) + v->l->layer_cols - 1;
+        int value = value_of(v, lane, i), right = number_column(v, i);
         enum role role = !in_hand         ? ROLE_TEXT
                          : i == d->cursor ? ROLE_CURSOR
                          : marked(v, i)   ? ROLE_SELECTED
@@ -357,7 +365,7 @@ static void rest_cursor(struct view *v)
     if (row < 0 || !shown(v, v->d->cursor))
         return;
     v->c->cursor_row = v->body->row + row;
-    v->c->cursor_col = v->body->col + column_of(v, v->d->cursor) + l->layer_cols - 1;
+    v->c->cursor_col = v->body->col + number_column(v, v->d->cursor);
 }
 
 static int first_layer(const struct design *d, const struct design_layout *l)

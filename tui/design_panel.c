@@ -66,9 +66,9 @@ void panel_totals(const struct design *d, struct canvas *c, const struct rect *r
         {"train/tok", a->train_per_token, b->train_per_token, "F"},
         {"memory", memory_of(a), memory_of(b), NULL},
     };
-    int n = (int)(sizeof totals / sizeof *totals), per_row = r->cols / 26;
+    int n = (int)(sizeof totals / sizeof *totals);
+    int per_row = r->cols >= 6 * 26 ? 6 : r->cols >= 3 * 26 ? 3 : r->cols >= 2 * 20 ? 2 : 1;
 
-    per_row = per_row < 1 ? 1 : per_row > n ? n : per_row;
     for (int i = 0; i < n && i < per_row * r->rows; i++)
         draw_total(c, r, i / per_row, i % per_row * (r->cols / per_row), r->cols / per_row,
                    &totals[i]);

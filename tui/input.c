@@ -83,7 +83,11 @@ static int parse_csi(struct input *in, const char *s, size_t n, size_t *used)
         buf_reset(&in->paste);
         return SWALLOWED;
     }
-    return s[i] == '~' ? tilde_key(atoi(s + 2)) : s[i] == 'M' ? SWALLOWED : letter_key(s[i]);
+    if (s[i] == '~')
+        return tilde_key(atoi(s + 2));
+    if (s[i] >= 'P' && s[i] <= 'S' && i > 2 && atoi(s + 2) != 1)
+        return SWALLOWED; // F1 is "1;2P", a report of the cursor's place "24;80R"
+    return s[i] == 'M' ? SWALLOWED : letter_key(s[i]);
 }
 
 static int parse_escape(struct input *in, const char *s, size_t n, size_t *used, int age_ms)
