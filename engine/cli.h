@@ -55,6 +55,9 @@ int cli_profile(const struct cli_args *a, const char *path, struct spec *spec);
 int cli_fail(const struct err *err, int code); // prints "lathe: …" on stderr, returns code
 void cli_print_json(json_t *j);                // indented, newline; takes the reference
 
+// Exit code for a run that could not be started: refused (CLI_INPUT) or failed.
+int cli_start_code(const char *run_dir);
+
 // The commands, one function per row; defined in cmd_*.c. Prototypes stand here, rows in cli.c.
 int cmd_count(const struct cli_command *cmd, int argc, char **argv);
 int cmd_check(const struct cli_command *cmd, int argc, char **argv);
@@ -62,8 +65,8 @@ int cmd_show(const struct cli_command *cmd, int argc, char **argv);
 int cmd_train(const struct cli_command *cmd, int argc, char **argv);
 int cmd_runs(const struct cli_command *cmd, int argc, char **argv);
 int cmd_watch(const struct cli_command *cmd, int argc, char **argv);
-int cmd_control(const struct cli_command *cmd, int argc,
-                char **argv); // pause resume stop checkpoint
+// pause, resume, stop, checkpoint
+int cmd_control(const struct cli_command *cmd, int argc, char **argv);
 int cmd_delete(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_prepare(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_audit(const struct cli_command *cmd, int argc, char **argv);

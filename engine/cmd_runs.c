@@ -42,7 +42,7 @@ static void print_row(const struct run_status *st)
     number(percent, sizeof percent, "%.0f%%", floor(100 * share));
     number(ppl, sizeof ppl, "%.4g", st->val_ppl);
     number(bpb, sizeof bpb, "%.3f", st->val_bpb);
-    printf("%-8s %-27.27s %13s %5s %9s %6s %6s\n", run_state_name(st->state), st->id, progress,
+    printf("%-8s %-26.26s %13s %5s %9s %6s %6s\n", run_state_name(st->state), st->id, progress,
            percent, ppl, bpb, unit_duration(age, run_now() - st->started));
 }
 
@@ -52,7 +52,7 @@ static void print_table(const struct run_status *list, int n)
         printf("no runs in '%s' yet; start one with: lathe train PROFILE\n", runs_dir());
         return;
     }
-    printf("%-8s %-27s %13s %5s %9s %6s %6s\n", "state", "id", "step", "done", "val ppl", "bpb",
+    printf("%-8s %-26s %13s %5s %9s %6s %6s\n", "state", "id", "step", "done", "val ppl", "bpb",
            "age");
     for (int i = 0; i < n; i++)
         print_row(&list[i]);
@@ -198,7 +198,7 @@ static int restart(const struct cli_args *a, const char *dir)
     struct err err = ERR_INIT;
 
     if (host_spawn(dir, NULL, SPAWN_TIMEOUT_MS, &err) < 0)
-        return cli_fail(&err, CLI_RUN_FAILED);
+        return cli_fail(&err, cli_start_code(dir));
     return confirm(a, dir, "goes on in a process of its own");
 }
 

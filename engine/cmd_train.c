@@ -183,6 +183,15 @@ static int run_here(const char *dir, const struct cli_args *a)
     return code == CLI_OK || code == CLI_STOPPED ? code : cli_fail(&err, code);
 }
 
+int cli_start_code(const char *dir)
+{
+    struct run_status st;
+    bool known = run_read_status(dir, &st, NULL) == 0;
+
+    return known && st.state == RUN_FAILED && strcmp(st.phase, "refused") ? CLI_RUN_FAILED
+                                                                          : CLI_INPUT;
+}
+
 static int run_detached(const char *dir, const struct cli_args *a)
 {
     struct err err = ERR_INIT;
@@ -190,7 +199,7 @@ static int run_detached(const char *dir, const struct cli_args *a)
     struct run_status st;
 
     if (host_spawn(dir, cli_value(a, "backend"), SPAWN_TIMEOUT_MS, &err) < 0)
-        return cli_fail(&err, CLI_RUN_FAILED);
+        return cli_fail(&err, cli_start_code(dir));
     if (cli_has(a, "json")) {
         print_end(dir, CLI_OK, true);
         return CLI_OK;

@@ -67,7 +67,7 @@ struct follow {
     struct runlog_reader reader;
 };
 
-void follow_init(struct follow *f, const char *run_dir);
+void follow_init(struct follow *f, const char *run_dir); // at most 511 bytes
 // Reads what is new, at most about 20,000 log lines (then `behind` is set), so that a caller with a
 // screen to draw stays responsive. Returns true when anything but the heartbeat changed.
 bool follow_poll(struct follow *f);

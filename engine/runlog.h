@@ -21,7 +21,7 @@ int runlog_close(struct runlog *log, struct err *err); // flushes
 
 // Reader that follows a growing file; never blocks. Only an incomplete last member is read again.
 struct runlog_reader {
-    char path[512];
+    char path[1024];
     long long offset;         // of the next unread member
     unsigned long long inode; // of the file that offset belongs to
     int max_lines;            // a poll ends after the member that reaches it; 0 = no limit
