@@ -186,13 +186,6 @@ static void load_bias(struct tile_bias *bias, const struct attn *a, int b, int k
     bias->any = a->kbias || a->slopes;
 }
 
-static const float lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-
-VEC_INLINE vf lanes(void)
-{
-    return load(lane_numbers);
-}
-
 // kbias[s] - slope * distance for the keys j .. j+W of a tile; `distance` is that of its first key.
 VEC_INLINE vf bias_of(const struct tile_bias *bias, int j, int distance)
 {
@@ -204,7 +197,7 @@ VEC_INLINE vf causal(vf x, int j, int visible, float hidden)
 {
     if (j + W <= visible)
         return x;
-    return pick(lanes() < splat((float)(visible - j)), x, splat(hidden));
+    return first_lanes(x, visible - j, hidden);
 }
 
 static int first_position(const struct attn *a)

@@ -19,6 +19,19 @@ VEC_INLINE vf pick(vi mask, vf a, vf b)
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
+static const float lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+VEC_INLINE vf lanes(void)
+{
+    return load(lane_numbers);
+}
+
+// The first n lanes of x, `other` in the rest; n may be negative or more than W.
+VEC_INLINE vf first_lanes(vf x, int64_t n, float other)
+{
+    return pick(lanes() < splat((float)n), x, splat(other));
+}
+
 // The larger; b where one of them is NaN.
 VEC_INLINE vf max_(vf a, vf b)
 {
@@ -158,14 +171,11 @@ static void vec_layernorm(float *y, float *mean, float *rstd, const float *x, co
     EACH(n, sum += LOAD(x););
     *mean = hsum(sum) / (float)n;
     m = splat(*mean);
-    for (int64_t j = 0; j < n; j += W) {
-        vf d = n - j >= W ? load(x + j) - m : load_n(x + j, n - j) - m;
+    EACH(n, {
+        vf d = first_lanes(LOAD(x) - m, left, 0); // lanes beyond the end must not count
 
-        if (n - j < W) // lanes beyond the end must not count
-            for (int64_t lane = n - j; lane < W; lane++)
-                d[lane] = 0;
         var = fma_(d, d, var);
-    }
+    });
     *rstd = 1 / sqrtf(hsum(var) / (float)n + eps);
     s = splat(*rstd);
     EACH(n, {
@@ -346,18 +356,15 @@ static float row_max(const float *x, int n)
     return m;
 }
 
-// Lanes beyond n of the exponentials are set to 0 before they are added.
+// Lanes beyond the end would add exp(-top).
 static float vec_xent(float *x, int target, int n, float scale, bool want_grad)
 {
     float top = row_max(x, n), hit = x[target], total;
     vf t = splat(top), sum = zero();
 
     EACH(n, {
-        vf e = exp_(LOAD(x) - t);
+        vf e = first_lanes(exp_(LOAD(x) - t), left, 0);
 
-        if (left < W)
-            for (int64_t lane = left; lane < W; lane++)
-                e[lane] = 0;
         sum += e;
         if (want_grad)
             STORE(x, e);
