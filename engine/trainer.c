@@ -231,6 +231,15 @@ static void keep_eval(struct trainer *t, const struct eval_result *r)
     p->best_val_loss = fmin(p->best_val_loss, r->loss); // fmin ignores the NaN of the start
 }
 
+// Before the first step a few batches tell whether the loss is that of a guess; nobody should wait
+// for the whole set to see the first step.
+static int64_t eval_tokens(const struct trainer *t)
+{
+    int64_t most = t->spec.eval.max_tokens, few = 8 * model_rows(t->model);
+
+    return t->p.step == 0 && (most == 0 || most > few) ? few : most;
+}
+
 static enum outcome evaluate(struct trainer *t)
 {
     struct eval_result r = {0};
@@ -240,7 +249,7 @@ static enum outcome evaluate(struct trainer *t)
 
     begin(t, "evaluating");
     if (!rc)
-        rc = eval_run(t->model, &t->val_loader, t->spec.eval.max_tokens, &r, &err);
+        rc = eval_run(t->model, &t->val_loader, eval_tokens(t), &r, &err);
     if (rc < 0)
         return fail_err(t, "evaluating", &err);
     if (rc > 0)

@@ -3,7 +3,7 @@
 //
 // Records it adds to the log ("time" is seconds since 1970; unknown numbers are null):
 //   every log.interval steps  step tokens time train/loss lr grad_norm tokens_per_s mfu flops
-//   every eval.interval steps, at step 0 and at the end
+//   every eval.interval steps, at step 0 (there over 8 micro-batches at most) and at the end
 //                             step tokens time val/loss val/ppl val/bpb val/tokens flops
 //   events                    step tokens time event text; event is one of start, resume, pause,
 //                             hold, checkpoint, stop, done, failed; start and resume also carry

@@ -147,8 +147,8 @@ static void demo_profile_reads(void **state)
     assert_int_equal(s.train.max_tokens, 4500000);
     assert_int_equal(s.train.max_steps, 0);
     assert_true(s.optim.lr == 3e-3 && s.optim.min_lr == 3e-4);
-    assert_int_equal(spec_tokens_per_step(&s), 4096);
-    assert_int_equal(spec_total_steps(&s), 1099); // 4500000 / 4096 = 1098.6
+    assert_int_equal(spec_tokens_per_step(&s), 2048);
+    assert_int_equal(spec_total_steps(&s), 2198); // 4500000 / 2048 = 2197.3
     assert_int_equal(spec_reuse_total(&s.model), 8);
     assert_int_equal(spec_kv_ratio(&s.model), 2);
 }
