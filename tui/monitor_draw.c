@@ -309,10 +309,27 @@ static int event_count(const struct monitor *m, int most)
 
 // ---- layouts ------------------------------------------------------------------------------------
 
+static void draw_compact_numbers(const struct run_status *st, struct canvas *c,
+                                 const struct rect *r)
+{
+    char v[WORD_SIZE], text[160];
+    int col;
+
+    snprintf(text, sizeof(text), "val ppl %s", word_ppl(v, st->val_ppl));
+    col = piece(c, r, 1, 0, ROLE_TEXT, text);
+    snprintf(text, sizeof(text), "on %s tok", word_count(v, (double)st->val_tokens));
+    if (st->val_tokens > 0)
+        col = piece(c, r, 1, col - 1, ROLE_DIM, text);
+    snprintf(text, sizeof(text), "%s tok/s", word_count(v, st->tokens_per_s));
+    col = piece(c, r, 1, col, ROLE_TEXT, text);
+    snprintf(text, sizeof(text), "best %s", word_ppl(v, exp(st->best_val_loss)));
+    piece(c, r, 1, col, ROLE_DIM, text);
+}
+
 static void draw_compact(struct monitor *m, struct canvas *c, const struct rect *r, double now)
 {
     const struct run_status *st = &m->follow.status;
-    char a[WORD_SIZE], b[WORD_SIZE], text[160], word[16];
+    char a[WORD_SIZE], text[160], word[16];
     struct rect chart = {r->row + 2, r->col, r->rows - 2, r->cols};
     enum role role;
     int col = 0;
@@ -325,18 +342,10 @@ static void draw_compact(struct monitor *m, struct canvas *c, const struct rect 
     if (role != ROLE_WARN)
         eta_text(st, now, text, sizeof(text));
     piece(c, r, 0, col, role == ROLE_WARN ? role : ROLE_TEXT, text);
-    if (st->reason[0]) {
+    if (st->reason[0])
         draw_reason(m, c, r, 1, 1);
-    } else {
-        snprintf(text, sizeof(text), "val ppl %s best %s", word_ppl(a, st->val_ppl),
-                 word_ppl(b, exp(st->best_val_loss)));
-        col = piece(c, r, 1, 0, ROLE_TEXT, text);
-        snprintf(text, sizeof(text), "/%s tok", word_count(a, (double)st->val_tokens));
-        if (st->val_tokens > 0)
-            col = piece(c, r, 1, col - 2, ROLE_DIM, text);
-        snprintf(text, sizeof(text), "%s tok/s", word_count(a, st->tokens_per_s));
-        piece(c, r, 1, col, ROLE_TEXT, text);
-    }
+    else
+        draw_compact_numbers(st, c, r);
     if (m->show_tail)
         run_tail_draw(&m->tail, c, &chart);
     else
