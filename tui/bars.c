@@ -103,7 +103,7 @@ void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
     if (b->shell >= 0 && app->screen->shell) {
         int used = canvas_text(c, &r, 0, 1, ROLE_DIM, "same as: ");
 
-        canvas_text(c, &r, 0, 1 + used, ROLE_TEXT, app->screen->shell(app));
+        canvas_cut(c, &r, 0, 1 + used, ROLE_TEXT, app->screen->shell(app));
     }
     r.row = b->keys;
     if (b->keys >= 0)
@@ -111,6 +111,6 @@ void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
     r.row = b->message;
     if (app->message[0]) {
         canvas_fill(c, &r, ROLE_TEXT, ' ');
-        canvas_text(c, &r, 0, 1, app->message_role, app->message);
+        canvas_cut(c, &r, 0, 1, app->message_role, app->message);
     }
 }

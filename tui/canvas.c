@@ -167,6 +167,17 @@ int canvas_fmt(struct canvas *c, const struct rect *r, int row, int col, enum ro
     return canvas_text(c, r, row, col, role, text);
 }
 
+int canvas_cut(struct canvas *c, const struct rect *r, int row, int col, enum role role,
+               const char *text)
+{
+    struct rect in = whole(c, r);
+    int used = canvas_text(c, &in, row, col, role, text);
+
+    if (col + text_width(text) > in.cols)
+        canvas_put(c, &in, row, in.cols - 1, role, 0x2026);
+    return used;
+}
+
 int canvas_right(struct canvas *c, const struct rect *r, int row, int col, enum role role,
                  const char *text)
 {

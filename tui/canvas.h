@@ -36,6 +36,9 @@ int canvas_text(struct canvas *c, const struct rect *r, int row, int col, enum r
                 const char *text);
 int canvas_fmt(struct canvas *c, const struct rect *r, int row, int col, enum role role,
                const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+// Text that may be longer than r: cut with an ellipsis at the last column.
+int canvas_cut(struct canvas *c, const struct rect *r, int row, int col, enum role role,
+               const char *text);
 // Right-aligned: the last column used is `col`.
 int canvas_right(struct canvas *c, const struct rect *r, int row, int col, enum role role,
                  const char *text);

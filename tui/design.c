@@ -126,7 +126,11 @@ static int load(const char *path, struct spec *spec, struct err *err)
 
     for (int i = 0; i < problems.n && rc < 0; i++)
         if (problems.v[i].severity == SEV_ERROR) {
-            *err = problems.v[i].err;
+            const struct problem *p = &problems.v[i];
+
+            *err = p->err;
+            if (p->path[0])
+                snprintf(err->text, sizeof err->text, "%s: %.800s", p->path, p->err.text);
             break;
         }
     problems_release(&problems);
@@ -271,6 +275,21 @@ bool design_type(struct design *d, const char *text, char *why)
     return edit_range(d, edit, sign * v, why);
 }
 
+// kv heads that stay while query heads change must still divide them.
+static bool kv_heads_divide(const struct model_spec *m, char *why)
+{
+    for (int i = 0; i < m->n_layers; i++) {
+        int heads = m->lane[LANE_HEADS][i], kv = m->lane[LANE_KV][i];
+
+        if (heads % kv == 0)
+            continue;
+        snprintf(why, DESIGN_WHY,
+                 "layer %d would have %d heads, which its %d kv heads do not divide", i, heads, kv);
+        return false;
+    }
+    return true;
+}
+
 static bool generate(struct design *d, const struct lane_source *source, char *why)
 {
     struct err err = ERR_INIT;
@@ -284,11 +303,12 @@ static bool generate(struct design *d, const struct lane_source *source, char *w
     // query heads carry their kv heads along, as single steps do
     if (d->lane == LANE_HEADS && shared > 0)
         d->spec.model.source[LANE_KV].kv_ratio = shared;
-    if (gen_apply(&d->spec.model, d->lane, &err) == 0) {
+    if (gen_apply(&d->spec.model, d->lane, &err) < 0) {
+        snprintf(why, DESIGN_WHY, "%.250s", err.text);
+    } else if (kv_heads_divide(&d->spec.model, why)) {
         recount(d);
         return true;
     }
-    snprintf(why, DESIGN_WHY, "%.250s", err.text);
     state_show(d, d->undo[d->at]);
     return false;
 }

@@ -385,7 +385,7 @@ static void mark_more(struct view *v)
     if (v->first > 0)
         canvas_put(v->c, v->body, row, GUTTER - 1, ROLE_WARN, '<');
     if (last < v->d->spec.model.n_layers)
-        canvas_put(v->c, v->body, row, column_of(v, last), ROLE_WARN, '>');
+        canvas_put(v->c, v->body, row, column_of(v, last) - 1, ROLE_WARN, '>');
 }
 
 void design_draw(const struct design *d, const char *hint, struct canvas *c,

@@ -129,19 +129,34 @@ static char *signed_count(char *out, size_t size, double v, const char *unit)
     return out;
 }
 
+// A part of the line, when it fits whole; returns the column after it.
+static int add_part(struct canvas *c, const struct rect *r, int col, enum role role,
+                    const char *text)
+{
+    if (col + text_width(text) > r->cols)
+        return r->cols; // and nothing after it
+    return col + canvas_text(c, r, 0, col, role, text);
+}
+
 void panel_line(const struct design *d, struct canvas *c, const struct rect *r)
 {
     struct layer_facts f = facts_of(d);
-    char params[UNIT_SIZE], flops[UNIT_SIZE], step[UNIT_SIZE + 8];
+    char number[UNIT_SIZE], text[96];
     int col;
 
-    col = 1 + canvas_fmt(c, r, 0, 1, ROLE_TITLE, "L%d", d->cursor);
-    col += canvas_fmt(c, r, 0, col, ROLE_TEXT, " ffn %d b%.2f q%d/kv%d x%d", f.ffn, f.beta, f.q,
-                      f.kv, f.reuse);
-    col += canvas_fmt(c, r, 0, col, ROLE_TEXT, "  %s  %sF/tok", unit_count(params, f.params),
-                      unit_count(flops, f.flops));
-    canvas_fmt(c, r, 0, col, ROLE_DIM, "  step %s",
-               signed_count(step, sizeof step, f.step_params, ""));
+    snprintf(text, sizeof text, "L%d", d->cursor);
+    col = add_part(c, r, r->cols > 24, ROLE_TITLE, text);
+    snprintf(text, sizeof text, " ffn %d q%d/kv%d x%d", f.ffn, f.q, f.kv, f.reuse);
+    col = add_part(c, r, col, ROLE_TEXT, text);
+    snprintf(text, sizeof text, "  %s", unit_count(number, f.params));
+    col = add_part(c, r, col, ROLE_TEXT, text);
+    snprintf(text, sizeof text, "  %sF/tok", unit_count(number, f.flops));
+    col = add_part(c, r, col, ROLE_TEXT, text);
+    signed_count(number, sizeof number, f.step_params, "");
+    snprintf(text, sizeof text, "  step %s", number);
+    col = add_part(c, r, col, ROLE_DIM, text);
+    snprintf(text, sizeof text, "  beta %.2f alpha %.2f", f.beta, f.alpha);
+    add_part(c, r, col, ROLE_DIM, text);
 }
 
 static void draw_fact(struct canvas *c, const struct rect *r, int row, const char *name,
