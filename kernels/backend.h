@@ -202,8 +202,9 @@ struct backend {
     void *state; // the implementation's
 };
 
-// Opens "cpu" or "ref". threads = 0 takes every core the process may use. Returns NULL and writes
-// one sentence to `why` when the backend is not available.
+// Opens "cpu" or "ref". threads = 0 takes every core the process may use, at most OMP_NUM_THREADS
+// where that is set. Returns NULL and writes one sentence to `why` when the backend is not
+// available.
 struct backend *backend_open(const char *name, int threads, char *why, size_t why_size);
 void backend_close(struct backend *be);
 

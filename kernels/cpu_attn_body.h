@@ -23,12 +23,18 @@ VEC_INLINE int round_up(int n)
 // A element (i,k) at a[i*ra + k*ca], so that a transposed A costs nothing; rows of B and C are
 // contiguous. M is a multiple of MR, N of W.
 
-struct product {
-    const float *a, *b;
-    float *c;
-    int64_t ra, ca, ldb, ldc;
+struct left {
+    const float *a;
+    int64_t ra, ca;
+};
+
+struct right {
+    const float *b;
+    int64_t ldb;
+};
+
+struct size {
     int M, N, K;
-    bool acc;
 };
 
 // One register tile: MR rows, two vectors (or one, where the second would be beyond N).
@@ -38,32 +44,31 @@ struct product {
 #define ROWS(X) X(0) X(1) X(2) X(3)
 #endif
 
-VEC_INLINE void tile_wide(const struct product *p, int i, int j)
+VEC_INLINE void tile_wide(float *c, int64_t ldc, const float *a, struct left l, const float *b,
+                          int64_t ldb, int K, bool acc)
 {
-    const float *a = p->a + i * p->ra, *b = p->b + j;
-    float *c = p->c + i * p->ldc + j;
 #define DECLARE(r) vf x##r = zero(), y##r = zero();
 #define STEP(r)                                                                                    \
     {                                                                                              \
-        vf s = splat(a[r * p->ra]);                                                                \
+        vf s = splat(a[r * l.ra]);                                                                 \
         x##r = fma_(s, b0, x##r);                                                                  \
         y##r = fma_(s, b1, y##r);                                                                  \
     }
 #define ADD_OLD(r)                                                                                 \
-    x##r += load(c + r * p->ldc);                                                                  \
-    y##r += load(c + r * p->ldc + W);
+    x##r += load(c + r * ldc);                                                                     \
+    y##r += load(c + r * ldc + W);
 #define WRITE(r)                                                                                   \
-    store(c + r * p->ldc, x##r);                                                                   \
-    store(c + r * p->ldc + W, y##r);
+    store(c + r * ldc, x##r);                                                                      \
+    store(c + r * ldc + W, y##r);
     ROWS(DECLARE)
-    for (int k = 0; k < p->K; k++) {
+    for (int k = 0; k < K; k++) {
         vf b0 = load(b), b1 = load(b + W);
 
         ROWS(STEP)
-        a += p->ca;
-        b += p->ldb;
+        a += l.ca;
+        b += ldb;
     }
-    if (p->acc) {
+    if (acc) {
         ROWS(ADD_OLD)
     }
     ROWS(WRITE)
@@ -73,23 +78,22 @@ VEC_INLINE void tile_wide(const struct product *p, int i, int j)
 #undef WRITE
 }
 
-VEC_INLINE void tile_narrow(const struct product *p, int i, int j)
+VEC_INLINE void tile_narrow(float *c, int64_t ldc, const float *a, struct left l, const float *b,
+                            int64_t ldb, int K, bool acc)
 {
-    const float *a = p->a + i * p->ra, *b = p->b + j;
-    float *c = p->c + i * p->ldc + j;
 #define DECLARE(r) vf x##r = zero();
-#define STEP(r)    x##r = fma_(splat(a[r * p->ra]), b0, x##r);
-#define ADD_OLD(r) x##r += load(c + r * p->ldc);
-#define WRITE(r)   store(c + r * p->ldc, x##r);
+#define STEP(r)    x##r = fma_(splat(a[r * l.ra]), b0, x##r);
+#define ADD_OLD(r) x##r += load(c + r * ldc);
+#define WRITE(r)   store(c + r * ldc, x##r);
     ROWS(DECLARE)
-    for (int k = 0; k < p->K; k++) {
+    for (int k = 0; k < K; k++) {
         vf b0 = load(b);
 
         ROWS(STEP)
-        a += p->ca;
-        b += p->ldb;
+        a += l.ca;
+        b += ldb;
     }
-    if (p->acc) {
+    if (acc) {
         ROWS(ADD_OLD)
     }
     ROWS(WRITE)
@@ -99,16 +103,16 @@ VEC_INLINE void tile_narrow(const struct product *p, int i, int j)
 #undef WRITE
 }
 
-static void multiply(struct product p)
+static void multiply(float *c, int64_t ldc, struct left l, struct right r, struct size d, bool acc)
 {
     int j = 0;
 
-    for (; j + 2 * W <= p.N; j += 2 * W)
-        for (int i = 0; i < p.M; i += MR)
-            tile_wide(&p, i, j);
-    for (; j < p.N; j += W)
-        for (int i = 0; i < p.M; i += MR)
-            tile_narrow(&p, i, j);
+    for (; j + 2 * W <= d.N; j += 2 * W)
+        for (int i = 0; i < d.M; i += MR)
+            tile_wide(c + i * ldc + j, ldc, l.a + i * l.ra, l, r.b + j, r.ldb, d.K, acc);
+    for (; j < d.N; j += W)
+        for (int i = 0; i < d.M; i += MR)
+            tile_narrow(c + i * ldc + j, ldc, l.a + i * l.ra, l, r.b + j, r.ldb, d.K, acc);
 }
 
 // ---- moving tiles ----------------------------------------------------------------------------
@@ -271,16 +275,8 @@ static void forward_tile(struct forward_state *f, const struct attn *a,
 {
     int D = a->d.D, Dp = round_up(D), n = smaller(nk, first + rows - k0), np = round_up(n);
 
-    multiply((struct product){.a = f->q + (int64_t)r0 * Dp,
-                              .ra = Dp,
-                              .ca = 1,
-                              .b = f->kt,
-                              .ldb = TK,
-                              .c = f->p,
-                              .ldc = TK,
-                              .M = TQ,
-                              .N = np,
-                              .K = D});
+    multiply(f->p, TK, (struct left){f->q + (int64_t)r0 * Dp, Dp, 1}, (struct right){f->kt, TK},
+             (struct size){TQ, np, D}, false);
     for (int r = 0; r < rows; r++) {
         int visible = first + r - k0 + 1;
 
@@ -290,17 +286,8 @@ static void forward_tile(struct forward_state *f, const struct attn *a,
             forward_row(f, bias, r0 + r, f->p + r * TK, np, smaller(visible, n), first + r - k0,
                         Dp);
     }
-    multiply((struct product){.a = f->p,
-                              .ra = TK,
-                              .ca = 1,
-                              .b = f->v,
-                              .ldb = Dp,
-                              .c = f->o + (int64_t)r0 * Dp,
-                              .ldc = Dp,
-                              .M = TQ,
-                              .N = Dp,
-                              .K = n,
-                              .acc = true});
+    multiply(f->o + (int64_t)r0 * Dp, Dp, (struct left){f->p, TK, 1}, (struct right){f->v, Dp},
+             (struct size){TQ, Dp, n}, true);
 }
 
 static void finish_forward(const struct forward_state *f, const struct attn *a, int b, int h,
@@ -398,62 +385,20 @@ static void backward_tile(struct backward_state *s, const struct attn *a,
 
     copy_rows(s->q, a->q + row * a->d.ldq + (int64_t)h * D, a->d.ldq, rows, TQ, D, 1);
     copy_rows(s->dy, dy, a->d.ldy, rows, TQ, D, 1);
-    multiply((struct product){.a = s->q,
-                              .ra = Dp,
-                              .ca = 1,
-                              .b = s->kt,
-                              .ldb = TK,
-                              .c = s->p,
-                              .ldc = TK,
-                              .M = TQ,
-                              .N = np,
-                              .K = D});
-    multiply((struct product){.a = s->dy,
-                              .ra = Dp,
-                              .ca = 1,
-                              .b = s->vt,
-                              .ldb = TK,
-                              .c = s->ds,
-                              .ldc = TK,
-                              .M = TQ,
-                              .N = np,
-                              .K = D});
+    multiply(s->p, TK, (struct left){s->q, Dp, 1}, (struct right){s->kt, TK},
+             (struct size){TQ, np, D}, false);
+    multiply(s->ds, TK, (struct left){s->dy, Dp, 1}, (struct right){s->vt, TK},
+             (struct size){TQ, np, D}, false);
     for (int r = 0; r < rows; r++)
         backward_row(s, bias, s->p + r * TK, s->ds + r * TK, np, smaller(first + r - k0 + 1, n),
                      first + r - k0, a->d.scale, lse[r],
                      vec_dot(dy + r * a->d.ldy, y + r * a->d.ldy, D));
-    multiply((struct product){.a = s->p,
-                              .ra = 1,
-                              .ca = TK,
-                              .b = s->dy,
-                              .ldb = Dp,
-                              .c = s->dv,
-                              .ldc = Dp,
-                              .M = np,
-                              .N = Dp,
-                              .K = rows,
-                              .acc = true});
-    multiply((struct product){.a = s->ds,
-                              .ra = 1,
-                              .ca = TK,
-                              .b = s->q,
-                              .ldb = Dp,
-                              .c = s->dk,
-                              .ldc = Dp,
-                              .M = np,
-                              .N = Dp,
-                              .K = rows,
-                              .acc = true});
-    multiply((struct product){.a = s->ds,
-                              .ra = TK,
-                              .ca = 1,
-                              .b = s->k,
-                              .ldb = Dp,
-                              .c = s->dq,
-                              .ldc = Dp,
-                              .M = TQ,
-                              .N = Dp,
-                              .K = n});
+    multiply(s->dv, Dp, (struct left){s->p, 1, TK}, (struct right){s->dy, Dp},
+             (struct size){np, Dp, rows}, true);
+    multiply(s->dk, Dp, (struct left){s->ds, 1, TK}, (struct right){s->q, Dp},
+             (struct size){np, Dp, rows}, true);
+    multiply(s->dq, Dp, (struct left){s->ds, TK, 1}, (struct right){s->k, Dp},
+             (struct size){TQ, Dp, n}, false);
     write_rows(a->dq + row * a->d.ldq + (int64_t)h * D, a->d.ldq, s->dq, rows, D, k0 > 0);
 }
 
