@@ -105,6 +105,27 @@ static void evaluations_are_letters(void **state)
                    "   +0----5----\n");
 }
 
+static void dense_evaluations_are_a_line(void **state)
+{
+    double x[40], y[40];
+    struct plot_series s = {
+        .x = x, .y = y, .n = 10, .style = PLOT_MARKS, .letter = 'v', .role = ROLE_CURVE_B};
+    struct plot p = {.series = &s, .n_series = 1, .x_max = 40, .no_axes = true};
+    char *few, *many;
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        x[i] = y[i] = i;
+    few = draw(&p, 6, 40, true, NULL);
+    s.n = 40;
+    many = draw(&p, 6, 40, true, NULL);
+    assert_non_null(strstr(few, "vv"));
+    assert_null(strstr(many, "vv"));
+    assert_non_null(strchr(many, 'v')); // at its end
+    free(few);
+    free(many);
+}
+
 static void values_that_are_no_numbers_are_marked(void **state)
 {
     double x[] = {0, 1, 2, 3}, y[] = {1, NAN, 2, INFINITY};
@@ -462,6 +483,7 @@ int main(void)
         cmocka_unit_test(spike_and_mean_stand_in_one_column),
         cmocka_unit_test(braille_uses_eight_dots_per_cell),
         cmocka_unit_test(evaluations_are_letters),
+        cmocka_unit_test(dense_evaluations_are_a_line),
         cmocka_unit_test(values_that_are_no_numbers_are_marked),
         cmocka_unit_test(nothing_one_point_and_a_constant_draw),
         cmocka_unit_test(log_axis_falls_back_when_a_value_is_not_positive),

@@ -164,7 +164,7 @@ static void failure_is_told_in_full(void **state)
     expect(app, 26, 100, true, "loss is not a number at step 433; first bad", true);
     expect(app, 26, 100, true, "tensor layers.5.ffn.w2; last good checkpoint:", true);
     expect(app, 26, 100, true, "checkpoint 400", true);
-    expect(app, 26, 100, true, "R continues it", true);
+    expect(app, 26, 100, true, "R continues", true);
     expect(app, 26, 100, true, "perplexity  log y", true); // its curve
 }
 

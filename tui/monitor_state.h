@@ -24,6 +24,8 @@ struct monitor {
     enum x_axis axis;
     bool log_y[METRIC_COUNT];
     enum zoom zoom;
+    bool unseen;      // news that no picture has shown yet
+    double drawn;     // when the screen was drawn last
     double frozen_at; // when the picture was frozen, 0 = it moves
     bool show_tail;
     struct run_tail tail;
@@ -38,6 +40,9 @@ struct monitor {
 // Follows another run, or none.
 void monitor_open(struct monitor *m, const char *run_dir);
 void monitor_close(struct monitor *m);
+// Reads what is new; true when it is time to draw. A long log comes in steps: until it is read, the
+// picture follows a few times a second only.
+bool monitor_poll(struct monitor *m);
 
 // Draws everything. `now` in seconds since 1970.
 void monitor_draw(struct monitor *m, struct canvas *c, const struct rect *body, double now);

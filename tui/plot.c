@@ -211,13 +211,29 @@ static void letter_at_end(const struct picture *p, const struct plot_series *s, 
                (unsigned char)s->letter);
 }
 
-static void draw_series(const struct picture *p, const struct plot_series *s)
+// Do the points fill more than a third of the cells across?
+static bool is_dense(const struct picture *p, const struct plot_series *s)
 {
+    int cells = 0;
+
+    for (int64_t at = 0; at < s->n; cells++) {
+        int cell = column_of(p, s->x[at]) / p->dot_cols;
+
+        at = first_in(p, s, at + 1, (cell + 1) * p->dot_cols);
+    }
+    return cells * 3 > p->area.cols;
+}
+
+static void draw_series(const struct picture *p, const struct plot_series *series)
+{
+    struct plot_series copy = *series, *s = &copy;
     size_t cells = (size_t)p->area.rows * (size_t)p->area.cols;
     struct layer l = {xcalloc(cells, 1), xcalloc(cells, 1)};
     int last_x = -1, last_y = 0;
     int64_t at = 0;
 
+    if (s->style == PLOT_MARKS && p->canvas->utf8 && is_dense(p, s))
+        s->style = PLOT_LINE;
     while (at < s->n) {
         int x = column_of(p, s->x[at]);
         int64_t end = first_in(p, s, at + 1, x + 1);

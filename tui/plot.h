@@ -11,7 +11,8 @@
 
 enum plot_style {
     PLOT_LINE,  // means joined by a line over strokes from minimum to maximum
-    PLOT_MARKS, // one letter per point: few points that were measured apart (evaluations)
+    PLOT_MARKS, // one letter per point: few points that were measured apart (evaluations); a line
+                // too where they stand so close that letters would hide everything else
 };
 
 enum plot_scale {

@@ -180,11 +180,11 @@ static const char *next_keys(enum run_state s)
     case RUN_STOPPED:
     case RUN_FAILED:
     case RUN_LOST:
-        return "R continues it   E edits its profile   D deletes";
+        return "R continues, E edits the profile, D deletes";
     case RUN_NEW:
-        return "R starts it   E edits its profile   D deletes";
+        return "R starts, E edits the profile, D deletes";
     case RUN_DONE:
-        return "E edits its profile as a new design   D deletes";
+        return "E edits the profile as a new one, D deletes";
     default:
         return "Enter watches it";
     }

@@ -11,6 +11,10 @@
 #include "tui/monitor_state.h"
 #include "tui/run_words.h"
 
+// A long log is read in steps this long (some 10 ms), the picture follows now and then.
+enum { LINES_PER_STEP = 2000 };
+static const double partial_seconds = 0.4;
+
 static struct monitor *state(struct app *app)
 {
     if (!app->monitor) {
@@ -39,10 +43,20 @@ void monitor_open(struct monitor *m, const char *dir)
 {
     monitor_close(m);
     follow_init(&m->follow, dir);
+    m->follow.reader.max_lines = LINES_PER_STEP;
     follow_poll(&m->follow);
     run_tail_open(&m->tail, dir);
     m->frozen_at = 0;
     m->open = true;
+}
+
+bool monitor_poll(struct monitor *m)
+{
+    m->unseen |= follow_poll(&m->follow);
+    if (!m->unseen || (m->follow.behind && run_now() - m->drawn < partial_seconds))
+        return false;
+    m->unseen = false;
+    return true;
 }
 
 // Newest first; finds where the followed run stands. The caller frees *list.
@@ -211,6 +225,7 @@ static void enter(struct app *app)
 
 static void draw(struct app *app, struct canvas *c, const struct rect *body)
 {
+    state(app)->drawn = run_now();
     monitor_draw(state(app), c, body, run_now());
 }
 
@@ -344,13 +359,13 @@ static bool tick(struct app *app)
     bool changed = false;
 
     if (action_poll(&m->action)) {
-        report(app);
+        report(app); // its message redraws by itself
         changed = true;
     }
     if (!m->open)
         return open_any(app) || changed;
     if (m->frozen_at <= 0) {
-        changed |= follow_poll(&m->follow); // a long log in parts: the picture grows meanwhile
+        changed |= monitor_poll(m);
         if (m->show_tail)
             changed |= run_tail_poll(&m->tail);
     }
@@ -361,7 +376,9 @@ static int wait_ms(struct app *app)
 {
     const struct monitor *m = state(app);
 
-    if (m->action.busy || (m->open && m->follow.behind && m->frozen_at <= 0))
+    if (m->open && m->follow.behind && m->frozen_at <= 0)
+        return 1;
+    if (m->action.busy)
         return 100;
     if (m->frozen_at > 0)
         return 1000; // its age

@@ -72,7 +72,7 @@ static bool poll_detail(struct runs_view *v)
         return false;
     }
     if (v->detail.open && !strcmp(v->detail.follow.status.id, e->status.id))
-        return follow_poll(&v->detail.follow);
+        return monitor_poll(&v->detail);
     runs_index_dir(e, dir, sizeof(dir));
     monitor_open(&v->detail, dir);
     return true;
@@ -225,6 +225,7 @@ static void enter(struct app *app)
 
 static void draw(struct app *app, struct canvas *c, const struct rect *body)
 {
+    state(app)->detail.drawn = run_now();
     runs_draw(state(app), c, body, run_now());
 }
 
@@ -280,6 +281,8 @@ static int wait_ms(struct app *app)
     const struct runs_view *v = state(app);
     const struct runs_entry *e = runs_selected(v);
 
+    if (v->detail.open && v->detail.follow.behind)
+        return 5;
     if (v->action.busy)
         return 100;
     // the cursor moved: its curve soon, but not while keys repeat
