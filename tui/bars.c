@@ -93,6 +93,22 @@ void bars_keys(struct canvas *c, const struct rect *r, enum context context)
     }
 }
 
+// What the keys mean while a dialog has them.
+static void draw_dialog_keys(struct canvas *c, const struct rect *r, enum dialog_kind kind)
+{
+    static const char *const words[][2] = {
+        [DIALOG_CONFIRM] = {"Yes", "No"},
+        [DIALOG_PROMPT] = {"Apply", "Leave"},
+        [DIALOG_HELP] = {"Close", "Close"},
+    };
+    int col = 1;
+
+    col += canvas_text(c, r, 0, col, ROLE_KEY, "Enter") + 1;
+    col += canvas_text(c, r, 0, col, ROLE_TEXT, words[kind][0]) + 2;
+    col += canvas_text(c, r, 0, col, ROLE_KEY, "Esc") + 1;
+    canvas_text(c, r, 0, col, ROLE_TEXT, words[kind][1]);
+}
+
 void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
 {
     struct rect r = {b->tabs, 0, 1, c->cols};
@@ -106,7 +122,9 @@ void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
         canvas_cut(c, &r, 0, 1 + used, ROLE_TEXT, app->screen->shell(app));
     }
     r.row = b->keys;
-    if (b->keys >= 0)
+    if (b->keys >= 0 && app->dialog.kind != DIALOG_NONE)
+        draw_dialog_keys(c, &r, app->dialog.kind);
+    else if (b->keys >= 0)
         bars_keys(c, &r, app->screen->context);
     r.row = b->message;
     if (app->message[0]) {

@@ -351,7 +351,7 @@ static void draw_note(struct view *v, const char *hint)
     col += canvas_fmt(v->c, &r, 0, col, ROLE_DIM, "  %s",
                       shape_format(&m->source[d->lane], shape, sizeof shape));
     if (d->selecting)
-        col += canvas_fmt(v->c, &r, 0, col, ROLE_SELECTED, "  layers %d-%d", v->from, v->to);
+        col += 2 + canvas_fmt(v->c, &r, 0, col + 2, ROLE_SELECTED, "layers %d-%d", v->from, v->to);
     if (col + 6 + (int)strlen(d->reference_name) + 1 < cols)
         canvas_fmt(v->c, &r, 0, cols - 6 - text_width(d->reference_name), ROLE_DIM,
                    "\u00b7\u00b7\u00b7 %s", d->reference_name);

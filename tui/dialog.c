@@ -154,6 +154,8 @@ static void draw_confirm(struct dialog *d, struct canvas *c, const struct rect *
     in.row = box.row + box.rows - 1 - edge;
     in.rows = 1;
     canvas_text(c, &in, 0, 0, ROLE_KEY, answers);
+    c->cursor_row = in.row;
+    c->cursor_col = in.col;
     if (d->lines > d->page)
         canvas_right(c, &in, 0, in.cols - 1, ROLE_DIM,
                      d->top + d->page < d->lines ? "j k scroll, more below" : "j k scroll");

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_COLUMN = 3, HELP_COLUMN = 18, MAX_LINES = 160 };
+enum { KEY_COLUMN = 3, HELP_COLUMN = 20, MAX_LINES = 160 };
 
 bool help_applies(const struct key_binding *b, enum context context)
 {
@@ -11,10 +11,13 @@ bool help_applies(const struct key_binding *b, enum context context)
         return true;
     if (b->context != CTX_GLOBAL)
         return false;
-    for (int i = 0; i < key_table_count; i++)
-        if (key_table[i].context == context &&
-            (key_table[i].command == b->command || key_table[i].key == b->key))
+    for (int i = 0; i < key_table_count; i++) {
+        const struct key_binding *own = &key_table[i];
+
+        if (own->context == context && (own->command == b->command || own->key == b->key ||
+                                        own->key2 == b->key || own->key3 == b->key))
             return false;
+    }
     return true;
 }
 

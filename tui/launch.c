@@ -58,8 +58,15 @@ static void add_memory(struct buf *out, const struct count *c)
             unit_bytes(act, (double)c->activations_bytes));
 }
 
-void launch_describe(const struct spec *spec, const struct count *count, const char *run_dir,
-                     char *out, size_t size)
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+void launch_describe(const struct spec *spec, const struct count *count, const char *path,
+                     const char *run_dir, char *out, size_t size)
 {
     struct buf text = {0};
 
@@ -71,7 +78,10 @@ void launch_describe(const struct spec *spec, const struct count *count, const c
     add_memory(&text, count);
     buf_fmt(&text, "saves     every %lld steps, evaluates every %lld\n",
             (long long)spec->save.interval, (long long)spec->eval.interval);
-    buf_fmt(&text, "command   lathe train %s/profile.yaml --detach\n\n", run_dir);
+    if (path[0])
+        buf_fmt(&text, "command   lathe train %s --run %s --detach\n\n", path, last_part(run_dir));
+    else // the run directory gets the profile first
+        buf_fmt(&text, "command   lathe train --resume %s --detach\n\n", last_part(run_dir));
     buf_fmt(&text, "It goes on when you quit, hang up or lose the connection.\n");
     snprintf(out, size, "%s", text.data);
     buf_release(&text);
@@ -112,7 +122,7 @@ static void start(struct app *app)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
         return;
     }
-    snprintf(l->id, sizeof l->id, "%.63s", strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
+    snprintf(l->id, sizeof l->id, "%.63s", last_part(dir));
     action_start(&l->action, ACTION_SPAWN, dir, "start");
     app_watch_run(app, dir);
     app_message(app, ROLE_DIM, "starting %s", l->id);
@@ -138,7 +148,7 @@ void launch_ask(struct app *app)
         return;
     }
     next_dir(&d->spec, dir, sizeof dir);
-    launch_describe(&d->spec, &d->count, dir, text, sizeof text);
+    launch_describe(&d->spec, &d->count, design_dirty(d) ? "" : d->path, dir, text, sizeof text);
     app_confirm(app, "Train this?", text, start);
 }
 

@@ -17,8 +17,9 @@ bool launch_poll(struct app *app); // true when the message line changed
 bool launch_busy(const struct app *app);
 void launch_free(struct launch *l); // waits for a start that is under way; NULL is fine
 
-// What a run of spec would be, in lines; run_dir is where it goes.
-void launch_describe(const struct spec *spec, const struct count *count, const char *run_dir,
-                     char *out, size_t size);
+// What a run of spec would be, in lines; run_dir is where it goes, path the file that holds just
+// this profile ("" = none does).
+void launch_describe(const struct spec *spec, const struct count *count, const char *path,
+                     const char *run_dir, char *out, size_t size);
 
 #endif
