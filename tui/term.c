@@ -324,7 +324,7 @@ void term_flush(void)
     if (term.out.len == 0)
         return;
     n = tty_write(term.out.data, term.out.len);
-    term.stats.writes++;
+    term.stats.writes += n > 0;
     if (n < 0) {
         term.lost = true;
         buf_reset(&term.out);
