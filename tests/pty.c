@@ -283,12 +283,24 @@ bool pty_has(struct pty *p, const char *text)
     return strstr(pty_text(p), text) != NULL;
 }
 
+// Between the marks of a synchronised frame: half of it may not have come yet.
+static bool inside_frame(const struct pty *p)
+{
+    static const char mark[] = "\033[?2026";
+    size_t n = sizeof mark - 1;
+
+    for (size_t i = p->raw.len; i >= n + 1; i--)
+        if (!memcmp(p->raw.data + i - n - 1, mark, n))
+            return p->raw.data[i - 1] == 'h';
+    return false;
+}
+
 static void wait_for(struct pty *p, const char *text, bool there)
 {
     double end = t_now() + PTY_SECONDS;
 
-    while (pty_has(p, text) != there) {
-        if (t_now() > end || (p->ended && pty_has(p, text) != there))
+    while (inside_frame(p) || pty_has(p, text) != there) {
+        if (t_now() > end || p->ended)
             fail_msg("'%s' is %s:\n%s", text, there ? "not shown" : "still shown", pty_text(p));
         pty_pump(p, 50);
     }
