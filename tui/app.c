@@ -324,6 +324,11 @@ static int open_what_was_asked(struct app *app, const char *profile_path, const 
 
     if (profile_path && design_open(app->design, profile_path, err) < 0)
         return -1;
+    if (app->design->warnings > 0)
+        app_message(app, ROLE_WARN, "lathe check %s lists %d warning%s", profile_path,
+                    app->design->warnings, app->design->warnings == 1 ? "" : "s");
+    else
+        app_message(app, ROLE_DIM, "move with h l, change with j k, Enter trains it");
     if (!run_id)
         return 0;
     if (run_find(run_id, dir, sizeof dir, err) < 0)
@@ -338,6 +343,8 @@ static void say_goodbye(const struct app *app)
     const char *dir = monitor_run_dir(app);
     struct run_status st;
 
+    if (launch_busy(app))
+        fprintf(stderr, "waiting until %s has started …\n", launch_id(app));
     if (dir[0] && run_read_status(dir, &st, NULL) == 0 &&
         (st.state == RUN_RUNNING || st.state == RUN_STARTING || st.state == RUN_PAUSED))
         printf("%s is %s and goes on; back to it with: lathe --run %s\n", st.id,

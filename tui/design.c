@@ -106,6 +106,7 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     forget_from(d, 0);
     d->spec = *spec;
     snprintf(d->path, sizeof d->path, "%s", path);
+    d->warnings = 0;
     d->lane = LANE_FFN;
     d->cursor = d->anchor = 0;
     d->selecting = d->previewing = false;
@@ -117,13 +118,16 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     snprintf(d->reference_name, sizeof d->reference_name, "%s as opened", spec->name);
 }
 
-static int load(const char *path, struct spec *spec, struct err *err)
+static int load(const char *path, struct spec *spec, int *warnings, struct err *err)
 {
     struct problems problems = {0};
     int rc = path ? profile_load(path, NULL, 0, spec, &problems)
                   : profile_parse("default", profile_default_yaml, strlen(profile_default_yaml),
                                   NULL, 0, spec, &problems);
 
+    *warnings = 0;
+    for (int i = 0; i < problems.n; i++)
+        *warnings += problems.v[i].severity == SEV_WARNING;
     for (int i = 0; i < problems.n && rc < 0; i++)
         if (problems.v[i].severity == SEV_ERROR) {
             const struct problem *p = &problems.v[i];
@@ -143,8 +147,9 @@ struct design *design_new(void)
     struct err err = ERR_INIT;
     struct spec *spec = xcalloc(1, sizeof *spec);
     char text[512];
+    int warnings;
 
-    if (load(NULL, spec, &err) < 0)
+    if (load(NULL, spec, &warnings, &err) < 0)
         BUG("the embedded profile: %s", err_format(&err, text, sizeof text));
     design_set_spec(d, spec, "");
     free(spec);
@@ -163,10 +168,12 @@ void design_free(struct design *d)
 int design_open(struct design *d, const char *path, struct err *err)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
-    int rc = load(path, spec, err);
+    int warnings, rc = load(path, spec, &warnings, err);
 
-    if (rc == 0)
+    if (rc == 0) {
         design_set_spec(d, spec, path);
+        d->warnings = warnings;
+    }
     free(spec);
     return rc;
 }

@@ -23,6 +23,7 @@ struct design_state {
 struct design {
     struct spec spec;
     char path[SPEC_PATH_SIZE]; // "" for the embedded default and for a run's profile
+    int warnings;              // of the file that was opened
     struct count count;
     struct spec reference; // all differences are against this
     struct count reference_count;

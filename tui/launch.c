@@ -171,6 +171,11 @@ bool launch_busy(const struct app *app)
     return app->launch && app->launch->action.busy;
 }
 
+const char *launch_id(const struct app *app)
+{
+    return app->launch ? app->launch->id : "";
+}
+
 void launch_free(struct launch *l)
 {
     if (!l)

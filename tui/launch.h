@@ -15,7 +15,8 @@ struct launch;
 void launch_ask(struct app *app);  // the question for the present design
 bool launch_poll(struct app *app); // true when the message line changed
 bool launch_busy(const struct app *app);
-void launch_free(struct launch *l); // waits for a start that is under way; NULL is fine
+const char *launch_id(const struct app *app); // of the run that was started last
+void launch_free(struct launch *l);           // waits for a start that is under way; NULL is fine
 
 // What a run of spec would be, in lines; run_dir is where it goes, path the file that holds just
 // this profile ("" = none does).

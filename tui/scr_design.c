@@ -209,6 +209,9 @@ static void open_typed(struct app *app, const char *path)
         return;
     if (design_open(app->design, path, &err) < 0)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
+    else if (app->design->warnings > 0)
+        app_message(app, ROLE_WARN, "opened %s; lathe check %s lists %d warning%s", path, path,
+                    app->design->warnings, app->design->warnings == 1 ? "" : "s");
     else
         app_message(app, ROLE_TEXT, "opened %s", path);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,8 +371,12 @@ int term_signal_fd(void)
 static void read_input(void)
 {
     char bytes[4096];
-    ssize_t n = read(tty_fd(), bytes, sizeof bytes);
+    struct pollfd p = {tty_fd(), POLLIN, 0};
+    ssize_t n;
 
+    if (poll(&p, 1, 0) <= 0) // a terminal that could not be opened anew would block
+        return;
+    n = read(tty_fd(), bytes, sizeof bytes);
     if (n > 0) {
         input_feed(&term.input, bytes, (size_t)n);
         term.last_byte = now_s();
