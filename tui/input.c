@@ -110,9 +110,9 @@ static int parse_escape(struct input *in, const char *s, size_t n, size_t *used,
         in->in_string = true;
         return SWALLOWED;
     }
-    if (s[1] >= '0' && s[1] <= '9') { // Esc then digit: for terminals that keep F-keys
+    if (s[1] >= '1' && s[1] <= '9') { // Esc then digit: for terminals that keep F-keys
         *used = 2;
-        return s[1] == '0' ? K_F10 : K_F1 + (s[1] - '1');
+        return K_F1 + (s[1] - '1');
     }
     return K_ESC;
 }

@@ -21,7 +21,7 @@ const struct key_binding key_table[] = {
     {CTX_GLOBAL, CMD_SUSPEND, K_CTRL('Z'), 0, 0, "Ctrl-Z", NULL, 0, "everywhere",
      "back to the shell; fg returns"},
     {CTX_GLOBAL, CMD_CANCEL, K_ESC, 0, 0, "Esc", NULL, 0, "everywhere", "one step back"},
-    {CTX_GLOBAL, CMD_QUIT, 'q', K_F10, 0, "q F10", "Quit", 2, "everywhere",
+    {CTX_GLOBAL, CMD_QUIT, 'q', 0, 0, "q", "Quit", 2, "everywhere",
      "leave the workbench; runs go on"},
 
     {CTX_GLOBAL, CMD_LEFT, 'h', K_LEFT, 0, "h Left", NULL, 0, "move", "left"},
