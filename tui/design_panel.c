@@ -24,12 +24,18 @@ static double memory_of(const struct count *c)
 
 static char *percent(char *out, size_t size, double now, double before)
 {
+    double change = 100 * (now - before) / before;
+
     if (now == before)
         out[0] = 0;
     else if (before == 0)
         snprintf(out, size, "new");
-    else
-        snprintf(out, size, "%+.2f%%", 100 * (now - before) / before);
+    else // always at most seven columns
+        snprintf(out, size, "%+.*f%%",
+                 fabs(change) < 9.995   ? 2
+                 : fabs(change) < 99.95 ? 1
+                                        : 0,
+                 change);
     return out;
 }
 
