@@ -22,4 +22,8 @@ int host_run(const char *run_dir, const char *backend, host_progress *fn, void *
 // child of the caller: nothing has to be waited for.
 int host_spawn(const char *run_dir, const char *backend, int timeout_ms, struct err *err);
 
+// The program host_spawn starts; main() names itself. Without it host_spawn refuses, so that
+// a test program never starts copies of itself by accident. The text must stay.
+void host_set_program(const char *path);
+
 #endif

@@ -57,6 +57,13 @@ static void close_above(int first)
         close(fd);
 }
 
+static const char *program;
+
+void host_set_program(const char *path)
+{
+    program = path;
+}
+
 // Between fork and exec: async-signal-safe calls only.
 static _Noreturn void become_host(const struct spawn *s)
 {
@@ -73,7 +80,7 @@ static _Noreturn void become_host(const struct spawn *s)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGHUP, SIG_IGN);
-    execv("/proc/self/exe", s->argv);
+    execv(program, s->argv);
     tell(3, NEWS_ERRNO, errno);
     _exit(127);
 }
@@ -222,6 +229,9 @@ int host_spawn(const char *run_dir, const char *backend, int timeout_ms, struct 
     struct spawn s = {.report = {-1, -1}, .log_fd = -1, .null_fd = -1, .pid_fd = -1};
     int fds[5], n = 0, rc = -1;
 
+    if (!program)
+        return err_set(err, "this program cannot start runs; use: lathe train --resume '%s'",
+                       run_dir);
     s.dir = realpath(run_dir, NULL); // the new process may be told of another --runs
     if (!s.dir)
         return err_sys(err, "cannot find '%s'", run_dir);

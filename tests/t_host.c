@@ -403,6 +403,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_start_that_fails_says_why),
     };
 
+    host_set_program("/proc/self/exe");
     if (argc > 1)
         return cli_main(argc, argv);
     return cmocka_run_group_tests(tests, set_up, NULL);

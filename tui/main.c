@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/cli.h"
+#include "engine/host.h"
 #include "engine/run.h"
 #include "tui/app.h"
 
@@ -95,6 +96,7 @@ int main(int argc, char **argv)
     int rc;
 
     setlocale(LC_CTYPE, ""); // alone: LC_NUMERIC would put decimal commas into YAML and JSON
+    host_set_program("/proc/self/exe");
     rc = cli_main(argc, argv);
     if (rc >= 0)
         return rc;
