@@ -126,6 +126,21 @@ static void dense_evaluations_are_a_line(void **state)
     free(many);
 }
 
+static void letters_of_close_curves_stand_side_by_side(void **state)
+{
+    double x[] = {0, 1, 2, 3}, y[] = {1, 1, 1, 1};
+    struct plot_series s[2] = {
+        {.x = x, .y = y, .n = 4, .letter = 't', .role = ROLE_CURVE_A},
+        {.x = x, .y = y, .n = 4, .letter = 'v', .role = ROLE_CURVE_B},
+    };
+    struct plot p = {.series = s, .n_series = 2, .x_max = 8, .no_axes = true};
+    char *text = draw(&p, 3, 20, true, NULL);
+
+    (void)state;
+    assert_non_null(strstr(text, "tv"));
+    free(text);
+}
+
 static void values_that_are_no_numbers_are_marked(void **state)
 {
     double x[] = {0, 1, 2, 3}, y[] = {1, NAN, 2, INFINITY};
@@ -484,6 +499,7 @@ int main(void)
         cmocka_unit_test(braille_uses_eight_dots_per_cell),
         cmocka_unit_test(evaluations_are_letters),
         cmocka_unit_test(dense_evaluations_are_a_line),
+        cmocka_unit_test(letters_of_close_curves_stand_side_by_side),
         cmocka_unit_test(values_that_are_no_numbers_are_marked),
         cmocka_unit_test(nothing_one_point_and_a_constant_draw),
         cmocka_unit_test(log_axis_falls_back_when_a_value_is_not_positive),

@@ -200,14 +200,31 @@ static void paint_layer(const struct picture *p, const struct plot_series *s, co
                        l->mean[cell] ? s->role : ROLE_DIM, glyph(p, l, cell));
 }
 
-// The letter right of the last point, or on it at the edge.
+static uint32_t canvas_at(const struct picture *p, int row, int col)
+{
+    const struct canvas *c = p->canvas;
+
+    row += p->area.row;
+    col += p->area.col;
+    return row >= 0 && row < c->rows && col >= 0 && col < c->cols ? c->cell[row * c->cols + col].ch
+                                                                  : ' ';
+}
+
+// The letter right of the last point and of the letters of other series there, or on the point at
+// the edge.
 static void letter_at_end(const struct picture *p, const struct plot_series *s, int x, int y)
 {
-    int col = x / p->dot_cols + 1;
+    int row = y / p->dot_rows, col = x / p->dot_cols + 1;
 
     if (!s->letter || x < 0)
         return;
-    canvas_put(p->canvas, &p->area, y / p->dot_rows, col < p->area.cols ? col : col - 1, s->role,
+    for (int k = 0; k < p->plot->n_series && col < p->area.cols; k++, col++) {
+        uint32_t ch = canvas_at(p, row, col);
+
+        if (ch == ' ' || ch >= 0x80)
+            break;
+    }
+    canvas_put(p->canvas, &p->area, row, col < p->area.cols ? col : p->area.cols - 1, s->role,
                (unsigned char)s->letter);
 }
 
