@@ -39,26 +39,38 @@ static char *percent(char *out, size_t size, double now, double before)
     return out;
 }
 
+// A budget is met to the parameter: exact where there is room, else to the thousand.
+static void parameters(char *out, double n, bool has_room)
+{
+    if (has_room || n < 1e6)
+        unit_thousands(out, (int64_t)n);
+    else
+        snprintf(out, UNIT_SIZE, n < 1e9 ? "%.3fM" : "%.4fG", n / (n < 1e9 ? 1e6 : 1e9));
+}
+
 static void draw_total(struct canvas *c, const struct rect *r, int row, int col, int width,
                        const struct total *t)
 {
     char value[UNIT_SIZE + 16], delta[32];
     struct rect slot = {r->row + row, r->col + col, 1, width};
     int used = canvas_text(c, &slot, 0, 1, ROLE_DIM, t->name);
-    bool has_delta = width >= 26;
+    bool has_delta = width >= 26, is_wide = width >= 32;
+    int end = is_wide ? 22 : 19, delta_end = is_wide ? 30 : 27;
 
-    if (t->unit) {
+    if (t->unit && !*t->unit) {
+        parameters(value, t->now, is_wide);
+    } else if (t->unit) {
         unit_count(value, t->now);
         strcat(value, t->unit);
     } else {
         unit_bytes(value, t->now);
     }
     // fixed columns: nothing jumps when a number gets a digit more
-    used = used + 2 > 19 - text_width(value) ? used + 2 : 19 - text_width(value);
+    used = used + 2 > end - text_width(value) ? used + 2 : end - text_width(value);
     canvas_text(c, &slot, 0, used, ROLE_TEXT, value);
     percent(delta, sizeof delta, t->now, t->before);
     if (has_delta)
-        canvas_right(c, &slot, 0, 27 < width - 1 ? 27 : width - 1, ROLE_TITLE, delta);
+        canvas_right(c, &slot, 0, delta_end < width - 1 ? delta_end : width - 1, ROLE_TITLE, delta);
 }
 
 void panel_totals(const struct design *d, struct canvas *c, const struct rect *r)

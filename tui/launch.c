@@ -22,7 +22,7 @@ static void add_size(struct buf *out, const struct spec *s, const struct count *
     char total[UNIT_SIZE], train[UNIT_SIZE];
 
     buf_fmt(out, "model     %d layers, d_model %d, %s parameters, train %sF per token\n",
-            s->model.n_layers, s->model.d_model, unit_count(total, (double)c->total),
+            s->model.n_layers, s->model.d_model, unit_thousands(total, c->total),
             unit_count(train, c->train_per_token));
 }
 
