@@ -259,6 +259,7 @@ static enum outcome evaluate(struct trainer *t)
     keep_eval(t, &r);
     t->eval_s = trainer_now() - start - (t->idle_s - idle);
     t->p.elapsed_s += t->eval_s;
+    trainer_measure_gemm(t, 0.1);
     trainer_record_eval(t);
     trainer_publish(t);
     return GO_ON;

@@ -80,6 +80,7 @@ double trainer_step_seconds(const struct trainer *t); // mean of the ring, NaN b
 // trainer_setup.c: data, memory, model
 int trainer_open(struct trainer *t, struct err *err);
 void trainer_close(struct trainer *t);
+void trainer_measure_gemm(struct trainer *t, double seconds);
 
 // trainer_ckpt.c
 int trainer_save(struct trainer *t, struct err *err);    // also checks that the weights are finite

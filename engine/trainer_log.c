@@ -103,6 +103,7 @@ void trainer_record_eval(struct trainer *t)
     set_number(o, "val/bpb", t->p.val_bpb);
     json_object_set_new(o, "val/tokens", json_integer(t->p.val_tokens));
     set_number(o, "flops", flops_of(t));
+    set_number(o, "gemm_gflops", t->gemm_gflops);
     runlog_add(t->log, o);
 }
 
