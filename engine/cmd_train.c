@@ -64,7 +64,7 @@ static void progress_text(const struct run_status *st, struct buf *b)
     buf_fmt(b, "%s/%s %.0f%%", unit_thousands(step, st->step),
             unit_thousands(total, st->total_steps), floor(100 * share));
     add_number(b, "loss", "%.4f", st->train_loss);
-    add_number(b, "ppl", "%.4g", st->val_ppl);
+    add_number(b, "val ppl", "%.4g", st->val_ppl);
     add_number(b, "bpb", "%.3f", st->val_bpb);
     if (isfinite(st->tokens_per_s))
         buf_fmt(b, "  %s tok/s", unit_count(rate, st->tokens_per_s));

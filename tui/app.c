@@ -317,6 +317,17 @@ static int fail(const struct err *err, int code)
     return code;
 }
 
+static void greet(struct app *app, const char *profile_path)
+{
+    int n = app->design->warnings;
+
+    if (n > 0)
+        app_message(app, ROLE_WARN, "lathe check %s lists %d warning%s", profile_path, n,
+                    n == 1 ? "" : "s");
+    else
+        app_message(app, ROLE_DIM, "move with h l, change with j k, Enter trains it");
+}
+
 static int open_what_was_asked(struct app *app, const char *profile_path, const char *run_id,
                                struct err *err)
 {
@@ -324,13 +335,10 @@ static int open_what_was_asked(struct app *app, const char *profile_path, const 
 
     if (profile_path && design_open(app->design, profile_path, err) < 0)
         return -1;
-    if (app->design->warnings > 0)
-        app_message(app, ROLE_WARN, "lathe check %s lists %d warning%s", profile_path,
-                    app->design->warnings, app->design->warnings == 1 ? "" : "s");
-    else
-        app_message(app, ROLE_DIM, "move with h l, change with j k, Enter trains it");
-    if (!run_id)
+    if (!run_id) {
+        greet(app, profile_path);
         return 0;
+    }
     if (run_find(run_id, dir, sizeof dir, err) < 0)
         return -1;
     app_watch_run(app, dir);

@@ -137,7 +137,7 @@ static void eta_text(const struct run_status *st, double now, char *out, size_t 
         snprintf(out, size, "ETA %s, %s", unit_duration(left, st->eta_s),
                  word_time(clock, now + st->eta_s, now));
     else if (!run_state_is_live(st->state) && isfinite(st->elapsed_s))
-        snprintf(out, size, "trained %s", unit_duration(left, st->elapsed_s));
+        snprintf(out, size, "trained %s", unit_duration(left, floor(st->elapsed_s)));
     else
         snprintf(out, size, "ETA —");
 }
