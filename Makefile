@@ -41,6 +41,11 @@ ifneq ($(SAN),)
   CFLAGS  += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
   LDFLAGS += -fsanitize=$(SAN)
 endif
+hash := \#
+HAVE_OPENMP := $(shell echo '$(hash)include <omp.h>' | $(CC) -fopenmp -fsyntax-only -x c - 2>/dev/null && echo 1)
+ifeq ($(HAVE_OPENMP)$(filter $(NO_BUILD) demo test,$(MAKECMDGOALS)),)
+  $(error '$(CC)' has no OpenMP. Install it (for clang: apt-get install libomp-dev) or use CC=gcc)
+endif
 Q := $(if $(V),,@)
 
 LIBSRC  := $(filter-out tui/main.c,$(wildcard tui/*.c)) $(wildcard engine/*.c kernels/*.c)
