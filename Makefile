@@ -1,5 +1,5 @@
 # make            build ./lathe            make demo    build, prepare the default corpus, open it
-# make test       all tests                make check   layers, headers, warnings as errors
+# make test       all tests (T=t_gen: one) make check   layers, headers, warnings as errors
 # make bench      speed and memory         make deps    install missing packages (apt)
 # make test-san   tests under address+undefined, threads under thread     make format
 # Variables: OPT=-O2  SAN=address,undefined  V=1  WERROR=1  DNNL=auto|yes|no  (or in local.mk)
@@ -81,12 +81,13 @@ deps: ; @.ci/deps
 demo: ; @.ci/deps && $(MAKE) --no-print-directory run-demo
 test: ; @.ci/deps && $(MAKE) --no-print-directory run-test
 run-demo: all ; @tests/demo.sh
-run-test: all $(TESTS) ; @tests/run.sh $(B)
+run-test: all $(TESTS) ; @tests/run.sh $(B) $(T)
 build-tests: all $(TESTS)
+# thread: with one OpenMP thread, because that runtime is not instrumented and reports false races
 test-san:
 	@$(MAKE) --no-print-directory SAN=address,undefined OPT=-O1 run-test
-	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory SAN=thread OPT=-O1 run-test-threads
-run-test-threads: all $(TESTS) ; @tests/run.sh $(B) t_trainer t_host t_control
+	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory SAN=thread OPT=-O1 \
+	  T="t_trainer t_host t_control" run-test
 bench: all $(BENCHES) ; @for b in $(BENCHES); do $$b || exit 1; done
 
 check: check-layers check-headers check-warnings
@@ -107,7 +108,7 @@ check-warnings:
 format: ; clang-format -i tui/*.[ch] engine/*.[ch] kernels/*.[ch] tests/*.[ch]
 clean: ; rm -rf build lathe
 -include $(wildcard $(B)/*/*.d)
-.PHONY: all deps demo test run-demo run-test build-tests test-san run-test-threads bench check \
+.PHONY: all deps demo test run-demo run-test build-tests test-san bench check \
   check-layers check-headers check-warnings format clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
