@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "engine/buf.h"
 #include "engine/err.h"
 #include "engine/spec.h"
 
@@ -50,6 +51,27 @@ int profile_parse(const char *name, const char *text, size_t len, const char *co
 
 // Checks a spec that was built or edited in memory (divisibility, ranges, batch sizes, …).
 int profile_validate(const struct spec *spec, struct problems *p);
+
+// Sets one key of a complete, valid spec: text is what may stand behind "key=" of a --set, and what
+// it gives is checked like a file. Returns 0, or -1 with errors in p and *spec untouched.
+// What depends on the key follows: values that were derived from it; lanes, when the layers or the
+// grids of their values change (generators and ratios give new values, numbers and lists move onto
+// legal ones, lists to the new number of layers); key/value heads keep the one ratio they have to
+// the query heads. Notes in p (SEV_NOTE) say what moved. Keys that got another value have no origin
+// any more. Setting the value that is there changes nothing.
+int profile_set(struct spec *spec, const char *key, const char *text, struct problems *p);
+
+// The text of a key's value, as profile_set() and --set take it: lanes as a generator or ratio
+// while it gives their values, else as a number or a list. Appends to out, as the next ones do.
+void profile_value_text(const struct spec_key *key, const struct spec *spec, struct buf *out);
+// "1 to 65536", "rms | layer", nothing for texts.
+void profile_range_text(const struct spec_key *key, struct buf *out);
+// "crown.yaml:8", "--set 2", "default", "derived", nothing for what was edited.
+void profile_origin_text(const struct spec_key *key, const struct spec *spec, struct buf *out);
+
+// The name a profile in this file has when it gives none: the file's without folders and ending;
+// other characters than a run id may have become '-'. out: SPEC_NAME_SIZE bytes, returned.
+char *profile_file_name(const char *file, char *out);
 
 // Full resolved profile: lists only, every key, each with a comment that says where its value came
 // from as far as the spec knows: generator, file and line, --set, default, derived.

@@ -172,12 +172,9 @@ static void bind_frame(struct reading *r, const struct spec_key *k, const struct
 
 // ---- derived values -----------------------------------------------------------------------------
 
-// Name of the file without folders and ending; other characters than a run id may have become '-'.
-static void derive_name(struct reading *r)
+char *profile_file_name(const char *file, char *out)
 {
-    const char *file = r->top ? r->top->name : "profile";
     const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-    char *out = r->spec->name;
     size_t n = 0;
 
     for (const char *s = base; *s && strcmp(s, ".yaml") && strcmp(s, ".yml"); s++) {
@@ -189,6 +186,7 @@ static void derive_name(struct reading *r)
     out[n] = '\0';
     if (!n || out[0] == '-')
         snprintf(out, SPEC_NAME_SIZE, "profile");
+    return out;
 }
 
 static void derive_head_step(struct reading *r)
@@ -241,7 +239,7 @@ static void derive(struct reading *r)
     int64_t steps;
 
     if (!is_given(r, "name"))
-        derive_name(r);
+        profile_file_name(r->top ? r->top->name : "profile", r->spec->name);
     if (!is_given(r, "model.head_step"))
         derive_head_step(r);
     if (!is_given(r, "train.global_batch_size"))

@@ -224,3 +224,29 @@ void resolve_lane(struct reading *r, const struct spec_key *k)
     }
     memcpy(m->lane[k->size], value->v, (size_t)m->n_layers * sizeof value->v[0]);
 }
+
+bool lane_is_uniform(const struct model_spec *m, enum lane lane)
+{
+    for (int i = 1; i < m->n_layers; i++)
+        if (m->lane[lane][i] != m->lane[lane][0])
+            return false;
+    return true;
+}
+
+bool lane_source_holds(const struct lane_source *src, const struct model_spec *now, enum lane lane)
+{
+    struct model_spec *m;
+    bool holds;
+
+    if (!src->kv_ratio && gen_points(src->shape) == 0)
+        return false;
+    m = xmalloc(sizeof *m);
+    *m = *now;
+    m->source[lane] = *src;
+    // the heads' gen_apply carries the kv heads along, which are none of its business here
+    m->source[LANE_KV].kv_ratio = lane == LANE_KV ? src->kv_ratio : 0;
+    holds = gen_apply(m, lane, NULL) == 0 &&
+            !memcmp(m->lane[lane], now->lane[lane], (size_t)m->n_layers * sizeof m->lane[lane][0]);
+    free(m);
+    return holds;
+}

@@ -138,6 +138,9 @@ const struct node *node_child(const struct node *map, const char *key); // NULL 
 void bind_lane(struct reading *r, const struct spec_key *k, const struct node *v);
 // Fills the spec's lane. Generators need the scalars, {ratio: R} the heads.
 void resolve_lane(struct reading *r, const struct spec_key *k);
+bool lane_is_uniform(const struct model_spec *m, enum lane lane);
+// Whether the generator or ratio src gives the values that the lane has now.
+bool lane_source_holds(const struct lane_source *src, const struct model_spec *now, enum lane lane);
 
 // ---- profile_bind.c ----
 // Slots to r->spec: types, units, derived defaults, generators; then check_spec.
@@ -168,5 +171,7 @@ void reading_release(struct reading *r);
 // ---- profile_write.c ----
 // YAML text of one key's value on one line, as profile_to_yaml writes it. Appends to out.
 void value_to_yaml(const struct spec_key *key, const struct spec *spec, struct buf *out);
+// All keys but those marked in left_out (parallel to spec_keys[]), values as profile_value_text().
+void spec_to_sources(const struct spec *spec, const bool *left_out, struct buf *out);
 
 #endif

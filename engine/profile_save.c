@@ -7,7 +7,6 @@
 
 #include "engine/buf.h"
 #include "engine/file.h"
-#include "engine/gen.h"
 #include "engine/profile_read.h"
 
 enum { MAX_ROUNDS = 4 };
@@ -70,20 +69,12 @@ static bool apply_edits(struct edits *e, const struct doc *doc, struct buf *out)
 
 // ---- replacing a value --------------------------------------------------------------------------
 
-static bool is_uniform(const struct model_spec *m, enum lane lane)
-{
-    for (int i = 1; i < m->n_layers; i++)
-        if (m->lane[lane][i] != m->lane[lane][0])
-            return false;
-    return true;
-}
-
 static char *value_text(const struct spec_key *k, const struct spec *spec, const struct node *old)
 {
     struct buf b = {0};
 
     if (k->type == KEY_LANE && old && old->kind == NODE_SCALAR &&
-        is_uniform(&spec->model, (enum lane)k->size))
+        lane_is_uniform(&spec->model, (enum lane)k->size))
         buf_fmt(&b, "%d", spec->model.lane[k->size][0]);
     else
         value_to_yaml(k, spec, &b);
@@ -203,26 +194,6 @@ static void add_key(struct edits *e, const struct reading *r, const struct spec_
 
 // ---- rounds -------------------------------------------------------------------------------------
 
-// Whether the form that the file has for a lane gives the new values too.
-static bool form_still_holds(const struct spec *old, const struct spec *spec, enum lane lane)
-{
-    const struct lane_source *src = &old->model.source[lane];
-    struct model_spec *m;
-    bool holds;
-
-    if (!src->kv_ratio && gen_points(src->shape) == 0)
-        return false;
-    m = xmalloc(sizeof *m);
-    *m = spec->model;
-    m->source[lane] = *src;
-    // the heads' gen_apply carries the kv heads along, which are none of its business here
-    m->source[LANE_KV].kv_ratio = lane == LANE_KV ? src->kv_ratio : 0;
-    holds = gen_apply(m, lane, NULL) == 0 && !memcmp(m->lane[lane], spec->model.lane[lane],
-                                                     (size_t)m->n_layers * sizeof m->lane[lane][0]);
-    free(m);
-    return holds;
-}
-
 static void edit_key(struct edits *e, const struct reading *r, const struct spec_key *k,
                      const struct spec *spec, const char **begun)
 {
@@ -252,7 +223,8 @@ static void collect_edits(struct edits *e, const struct reading *r, const struct
         if (spec_key_equal(k, r->spec, spec))
             continue;
         if (is_first && (!is_given || (k->type == KEY_LANE &&
-                                       form_still_holds(r->spec, spec, (enum lane)k->size))))
+                                       lane_source_holds(&r->spec->model.source[k->size],
+                                                         &spec->model, (enum lane)k->size))))
             continue;
         edit_key(e, r, k, spec, &begun);
     }

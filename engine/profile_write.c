@@ -113,6 +113,45 @@ void value_to_yaml(const struct spec_key *k, const struct spec *spec, struct buf
     }
 }
 
+// "{shape: crown, points: [1, 4, 1]}", "{ratio: 2}", "512" or "[512 x6, 768]".
+static void add_lane_source(struct buf *out, const struct model_spec *m, enum lane lane)
+{
+    const struct lane_source *src = &m->source[lane];
+    int same;
+
+    if (lane_source_holds(src, m, lane)) {
+        if (src->kv_ratio) {
+            buf_fmt(out, "{ratio: %d}", src->kv_ratio);
+            return;
+        }
+        buf_fmt(out, "{shape: %s, points: ", spec_shape_names[src->shape]);
+        for (int i = 0; i < src->n_points; i++) {
+            buf_str(out, i ? ", " : "[");
+            add_double(out, src->points[i]);
+        }
+        buf_str(out, "]}");
+        return;
+    }
+    if (src->shape == SHAPE_NUMBER && lane_is_uniform(m, lane)) {
+        buf_fmt(out, "%d", m->lane[lane][0]);
+        return;
+    }
+    for (int i = 0; i < m->n_layers; i += same) {
+        for (same = 1; i + same < m->n_layers && m->lane[lane][i + same] == m->lane[lane][i];)
+            same++;
+        buf_fmt(out, same > 1 ? "%s%d x%d" : "%s%d", i ? ", " : "[", m->lane[lane][i], same);
+    }
+    buf_str(out, "]");
+}
+
+void profile_value_text(const struct spec_key *key, const struct spec *spec, struct buf *out)
+{
+    if (key->type == KEY_LANE)
+        add_lane_source(out, &spec->model, (enum lane)key->size);
+    else
+        value_to_yaml(key, spec, out);
+}
+
 static void add_generator(struct buf *out, const struct lane_source *src)
 {
     if (src->kv_ratio)
@@ -127,8 +166,10 @@ static void add_generator(struct buf *out, const struct lane_source *src)
     buf_str(out, "]");
 }
 
-static void add_place(struct buf *out, const struct spec *s, const struct spec_origin *o)
+void profile_origin_text(const struct spec_key *key, const struct spec *spec, struct buf *out)
 {
+    const struct spec_origin *o = &spec->origin[key - spec_keys];
+
     if (o->kind == ORIGIN_DEFAULT)
         buf_str(out, "default");
     else if (o->kind == ORIGIN_DERIVED)
@@ -136,7 +177,7 @@ static void add_place(struct buf *out, const struct spec *s, const struct spec_o
     else if (o->kind == ORIGIN_SET)
         buf_fmt(out, "--set %d", o->line);
     else if (o->kind == ORIGIN_FILE)
-        buf_fmt(out, "%s:%d", s->origin_file[o->file], o->line);
+        buf_fmt(out, "%s:%d", spec->origin_file[o->file], o->line);
 }
 
 // "  # crown [1, 4, 1], crown.yaml:10": what is known of where the value came from.
@@ -147,7 +188,7 @@ static void add_origin(struct buf *out, const struct spec *s, const struct spec_
 
     if (k->type == KEY_LANE)
         add_generator(&text, &s->model.source[k->size]);
-    add_place(&place, s, &s->origin[k - spec_keys]);
+    profile_origin_text(k, s, &place);
     if (text.len || place.len)
         buf_fmt(out, "  # %s%s%s", text.len ? text.data : "", text.len && place.len ? ", " : "",
                 place.len ? place.data : "");
@@ -177,27 +218,52 @@ static void add_comment(struct buf *out, const char *text)
         buf_str(out, "\n");
 }
 
-char *profile_to_yaml(const struct spec *spec, const char *header_comment)
+typedef void add_value(struct buf *out, const struct spec *spec, const struct spec_key *k);
+
+static void add_keys(struct buf *out, const struct spec *spec, const bool *left_out, add_value *add)
 {
-    struct buf out = {0};
     const char *section = "";
 
-    add_comment(&out, header_comment ? header_comment : "");
     for (int i = 0; i < spec_key_count; i++) {
         const struct spec_key *k = &spec_keys[i];
         const char *dot = strchr(k->path, '.');
         size_t n = dot ? (size_t)(dot - k->path) + 1 : 0;
 
+        if (left_out && left_out[i])
+            continue;
         if (dot && strncmp(section, k->path, n)) {
             section = k->path;
-            buf_fmt(&out, "%.*s:\n", (int)n - 1, section);
+            buf_fmt(out, "%.*s:\n", (int)n - 1, section);
         }
-        buf_fmt(&out, "%s%s: ", dot ? "  " : "", k->path + n);
-        value_to_yaml(k, spec, &out);
-        add_origin(&out, spec, k);
-        buf_str(&out, "\n");
+        buf_fmt(out, "%s%s: ", dot ? "  " : "", k->path + n);
+        add(out, spec, k);
+        buf_str(out, "\n");
     }
+}
+
+static void add_resolved(struct buf *out, const struct spec *spec, const struct spec_key *k)
+{
+    value_to_yaml(k, spec, out);
+    add_origin(out, spec, k);
+}
+
+char *profile_to_yaml(const struct spec *spec, const char *header_comment)
+{
+    struct buf out = {0};
+
+    add_comment(&out, header_comment ? header_comment : "");
+    add_keys(&out, spec, NULL, add_resolved);
     return buf_detach(&out);
+}
+
+static void add_as_given(struct buf *out, const struct spec *spec, const struct spec_key *k)
+{
+    profile_value_text(k, spec, out);
+}
+
+void spec_to_sources(const struct spec *spec, const bool *left_out, struct buf *out)
+{
+    add_keys(out, spec, left_out, add_as_given);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -266,29 +332,33 @@ json_t *profile_to_json(const struct spec *spec)
 
 // ---- help ---------------------------------------------------------------------------------------
 
-static void print_range(const struct spec_key *k, FILE *out)
+void profile_range_text(const struct spec_key *k, struct buf *out)
 {
     if (k->type == KEY_ENUM)
         for (int i = 0; k->choices[i]; i++)
-            fprintf(out, "%s%s", i ? " | " : "  ", k->choices[i]);
+            buf_fmt(out, "%s%s", i ? " | " : "", k->choices[i]);
     else if (k->type == KEY_BOOL)
-        fprintf(out, "  true | false");
+        buf_str(out, "true | false");
     else if (k->max >= 9e15)
-        fprintf(out, "  at least %.15g", k->min);
+        buf_fmt(out, "at least %.15g", k->min);
     else if (k->max > k->min && k->type != KEY_FRAME)
-        fprintf(out, "  %.15g to %.15g", k->min, k->max);
-    if (*k->unit)
-        fprintf(out, " %s", k->unit);
+        buf_fmt(out, "%.15g to %.15g", k->min, k->max);
 }
 
 void profile_print_keys(FILE *out)
 {
+    struct buf range = {0};
+
     for (int i = 0; i < spec_key_count; i++) {
         const struct spec_key *k = &spec_keys[i];
         const char *text = k->default_text;
 
+        buf_reset(&range);
+        buf_str(&range, "");
+        profile_range_text(k, &range);
         fprintf(out, "%-26s %-14s", k->path, !text ? "(derived)" : *text ? text : "(required)");
-        print_range(k, out);
+        fprintf(out, "%s%s%s%s", range.len ? "  " : "", range.data, *k->unit ? " " : "", k->unit);
         fprintf(out, "\n    %s\n", k->help);
     }
+    buf_release(&range);
 }
