@@ -238,10 +238,14 @@ static void check_lane(struct reading *r, const struct spec_key *k)
         snprintf(text, sizeof text, "%d", v);
         if (!in_range)
             range_error(r, k, path, item_of(r, lane, i), text);
+        else if (!below)
+            reading_error(r, item_of(r, lane, i), path,
+                          "%d in layer %d is not a multiple of %s %d, the least", v, i, step_key,
+                          step);
         else
             reading_error(r, item_of(r, lane, i), path,
                           "%d in layer %d is not a multiple of %s %d, nearest are %d and %d", v, i,
-                          step_key, step, below ? below : step, below + step);
+                          step_key, step, below, below + step);
     }
 }
 

@@ -136,6 +136,7 @@ void app_draw(struct app *app, struct canvas *c)
     struct bars b = bars_layout(c->rows, c->cols);
     struct rect line = {b.message, 0, 1, c->cols};
 
+    app->cols = c->cols;
     canvas_clear(c);
     app->screen->draw(app, c, &b.body);
     bars_draw(app, c, &b);

@@ -4,6 +4,7 @@
 
 #include "engine/spec.h"
 #include "tui/dialog.h"
+#include "tui/form.h"
 #include "tui/screen.h"
 #include "tui/term.h"
 
@@ -20,6 +21,8 @@ struct app {
     struct launch *launch;
     char message[256]; // shown above the key bar until the next key
     enum role message_role;
+    struct form form;
+    int cols; // of the last drawing
     bool quit, redraw;
     bool suspend, repaint; // wishes for the loop, which owns the terminal
     struct dialog dialog;

@@ -36,7 +36,7 @@ static void draw_tabs(struct app *app, struct canvas *c, const struct rect *r)
     int col = r->cols >= 50 ? 1 + canvas_text(c, r, 0, 1, ROLE_TITLE, "lathe") + 2 : 0;
 
     for (int i = 0; i < N_SCREENS; i++) {
-        bool active = screens[i] == app->screen;
+        bool active = screens[i] == (app->screen == &screen_form ? &screen_design : app->screen);
 
         // brackets and number stand for the colour where there is none
         col += canvas_fmt(c, r, 0, col, active ? ROLE_TITLE : ROLE_DIM,

@@ -305,3 +305,25 @@ char *canvas_dump_roles(const struct canvas *c)
     }
     return buf_detach(&out);
 }
+
+void text_cut(const char *text, int width, char *out, size_t size)
+{
+    const char *at = text;
+    int used = 0;
+
+    if (text_width(text) <= width) {
+        snprintf(out, size, "%s", text);
+        return;
+    }
+    while (*at) {
+        const char *before = at;
+        int w = utf8_width(utf8_next(&at));
+
+        if (used + (w > 0 ? w : 0) > width - 1) {
+            at = before;
+            break;
+        }
+        used += w > 0 ? w : 0;
+    }
+    snprintf(out, size, "%.*s\u2026", (int)(at - text), text);
+}

@@ -6,6 +6,7 @@
 #define TUI_CANVAS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tui/theme.h"
@@ -54,6 +55,8 @@ void canvas_bar(struct canvas *c, const struct rect *r, int col, int width, int 
 void canvas_role(struct canvas *c, const struct rect *r, enum role role); // recolours r
 
 int text_width(const char *utf8); // columns
+// At most `width` columns of text; what is longer ends in an ellipsis.
+void text_cut(const char *text, int width, char *out, size_t size);
 
 // For tests: rows as text with trailing blanks cut, newline after each. Caller frees.
 char *canvas_dump(const struct canvas *c);

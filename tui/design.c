@@ -24,51 +24,25 @@ const char *lane_name(enum lane lane)
 
 // ---- states -------------------------------------------------------------------------------------
 
-static size_t state_size(const struct design *d)
-{
-    size_t values = LANE_COUNT * (size_t)d->spec.model.n_layers;
-
-    return sizeof(struct design_state) + values * sizeof(int);
-}
-
-static struct design_state *state_take(const struct design *d)
-{
-    const struct model_spec *m = &d->spec.model;
-    struct design_state *s = xcalloc(1, state_size(d));
-
-    memcpy(s->source, m->source, sizeof s->source);
-    s->frame = m->frame;
-    for (int lane = 0; lane < LANE_COUNT; lane++)
-        memcpy(s->value + lane * m->n_layers, m->lane[lane], (size_t)m->n_layers * sizeof(int));
-    return s;
-}
-
 static void recount(struct design *d)
 {
     count_model(&d->spec, &d->count);
     d->counts++;
 }
 
-static void state_show(struct design *d, const struct design_state *s)
+static void keep_cursor(struct design *d)
 {
-    struct model_spec *m = &d->spec.model;
+    int last = d->spec.model.n_layers - 1;
 
-    memcpy(m->source, s->source, sizeof s->source);
-    m->frame = s->frame;
-    for (int lane = 0; lane < LANE_COUNT; lane++)
-        memcpy(m->lane[lane], s->value + lane * m->n_layers, (size_t)m->n_layers * sizeof(int));
-    recount(d);
+    d->cursor = d->cursor > last ? last : d->cursor;
+    d->anchor = d->anchor > last ? last : d->anchor;
 }
 
-static bool same_values(const struct design *d, const struct design_state *s)
+static void state_show(struct design *d, const struct spec *s)
 {
-    const struct model_spec *m = &d->spec.model;
-    size_t n = (size_t)m->n_layers;
-
-    for (size_t lane = 0; lane < LANE_COUNT; lane++)
-        if (memcmp(m->lane[lane], s->value + lane * n, n * sizeof(int)) != 0)
-            return false;
-    return true;
+    d->spec = *s;
+    keep_cursor(d);
+    recount(d);
 }
 
 static void forget_from(struct design *d, int from)
@@ -76,8 +50,6 @@ static void forget_from(struct design *d, int from)
     for (int i = from; i < d->n_undo; i++)
         free(d->undo[i]);
     d->n_undo = from;
-    if (d->saved_at >= from)
-        d->saved_at = -1;
 }
 
 // Makes what spec holds now the newest state.
@@ -85,16 +57,26 @@ static void push(struct design *d)
 {
     forget_from(d, d->at + 1);
     d->undo = xrealloc(d->undo, (size_t)d->n_undo + 1, sizeof *d->undo);
-    d->undo[d->n_undo] = state_take(d);
+    d->undo[d->n_undo] = xmalloc(sizeof d->spec);
+    *d->undo[d->n_undo] = d->spec;
     d->at = d->n_undo++;
+}
+
+// Lanes that were drawn no longer come from where the profile says.
+static void forget_origins(struct design *d)
+{
+    for (int i = 0; i < spec_key_count; i++)
+        if (!spec_key_equal(&spec_keys[i], &d->spec, d->undo[d->at]))
+            d->spec.origin[i] = (struct spec_origin){.kind = ORIGIN_NONE};
 }
 
 static void finish_edit(struct design *d)
 {
-    if (same_values(d, d->undo[d->at])) {
+    if (spec_equal(&d->spec, d->undo[d->at])) {
         state_show(d, d->undo[d->at]); // sources too: a step up and down again is no edit
         return;
     }
+    forget_origins(d);
     recount(d);
     push(d);
 }
@@ -112,7 +94,7 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     d->selecting = d->previewing = false;
     d->at = -1;
     push(d);
-    d->saved_at = 0;
+    d->saved = d->spec;
     recount(d);
     design_pin(d);
     snprintf(d->reference_name, sizeof d->reference_name, "%s as opened", spec->name);
@@ -180,18 +162,86 @@ int design_open(struct design *d, const char *path, struct err *err)
 
 bool design_dirty(const struct design *d)
 {
-    if (d->saved_at >= 0)
-        return d->at != d->saved_at && !same_values(d, d->undo[d->saved_at]);
-    return true;
+    return !spec_equal(d->undo[d->at], &d->saved);
+}
+
+// Whether the name is only that of the file: nobody chose another.
+static bool name_follows_file(const struct design *d)
+{
+    enum origin_kind kind = d->spec.origin[spec_key_find("name") - spec_keys].kind;
+    char file[SPEC_NAME_SIZE];
+
+    if (kind == ORIGIN_DERIVED)
+        return true;
+    if (!d->path[0])
+        return kind != ORIGIN_NONE;
+    return !strcmp(d->spec.name, profile_file_name(d->path, file));
+}
+
+// In all states: an undo after saving under a new name does not bring the old one back.
+static void rename_profile(struct design *d, const char *name)
+{
+    char old[SPEC_NAME_SIZE];
+
+    snprintf(old, sizeof old, "%s", d->spec.name);
+    snprintf(d->spec.name, sizeof d->spec.name, "%s", name);
+    for (int i = 0; i < d->n_undo; i++)
+        if (!strcmp(d->undo[i]->name, old))
+            snprintf(d->undo[i]->name, sizeof d->undo[i]->name, "%s", name);
 }
 
 int design_save(struct design *d, const char *path, struct err *err)
 {
-    if (profile_save(path, &d->spec, err) < 0)
-        return -1;
-    snprintf(d->path, sizeof d->path, "%s", path);
-    d->saved_at = d->at;
-    return 0;
+    struct spec *spec = xmalloc(sizeof *spec);
+    int rc;
+
+    *spec = d->spec;
+    if (strcmp(path, d->path) && name_follows_file(d))
+        profile_file_name(path, spec->name);
+    rc = profile_save(path, spec, err);
+    if (rc == 0) {
+        rename_profile(d, spec->name);
+        if (path != d->path)
+            snprintf(d->path, sizeof d->path, "%s", path);
+        d->saved = d->spec;
+    }
+    free(spec);
+    return rc;
+}
+
+bool design_key_differs(const struct spec_key *key, const struct spec *a, const struct spec *b)
+{
+    int lane = key->type == KEY_LANE ? (int)key->size : 0;
+    const struct lane_source *x = &a->model.source[lane], *y = &b->model.source[lane];
+
+    if (spec_key_equal(key, a, b))
+        return false;
+    if (key->type != KEY_LANE || x->shape != SHAPE_NUMBER || y->shape != SHAPE_NUMBER)
+        return true;
+    return a->model.lane[lane][0] != b->model.lane[lane][0];
+}
+
+bool design_sets(const struct design *d, struct buf *out)
+{
+    const char *space = "";
+
+    for (int i = 0; i < spec_key_count; i++) {
+        const struct spec_key *k = &spec_keys[i];
+        struct buf text = {0};
+        bool is_plain, has_quote;
+
+        if (spec_key_equal(k, &d->saved, &d->spec))
+            continue;
+        profile_value_text(k, &d->spec, &text);
+        is_plain = !strpbrk(text.data, " \t'\"\\$`!*?[]{}()<>|&;#~");
+        has_quote = strchr(text.data, '\'') != NULL;
+        buf_fmt(out, is_plain ? "%s--set %s=%s" : "%s--set '%s=%s'", space, k->path, text.data);
+        buf_release(&text);
+        if (has_quote)
+            return false;
+        space = " ";
+    }
+    return true;
 }
 
 // ---- cursor and selection -----------------------------------------------------------------------
@@ -338,8 +388,68 @@ bool design_generate(struct design *d, const struct lane_source *source, char *w
     d->previewing = false;
     if (!generate(d, source, why))
         return false;
+    forget_origins(d);
     push(d); // even when no value changed: the lane has a generator now
     return true;
+}
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+static void add_reason(char *why, const struct spec_key *key, const struct problem *p)
+{
+    size_t n = strlen(why);
+    const char *gap = n ? "; " : "";
+
+    if (!p->path[0] || !strcmp(p->path, key->path))
+        snprintf(why + n, DESIGN_WHY - n, "%s%s", gap, p->err.text);
+    else
+        snprintf(why + n, DESIGN_WHY - n, "%s%s: %s", gap, p->path, p->err.text);
+}
+
+// Of errors the one about the key itself, else the first; without errors all that is said.
+static void reasons(char *why, const struct spec_key *key, const struct problems *problems)
+{
+    const struct problem *error = NULL;
+
+    why[0] = 0;
+    for (int i = 0; i < problems->n; i++) {
+        const struct problem *p = &problems->v[i];
+
+        if (p->severity != SEV_ERROR)
+            continue;
+        if (!error || (!strncmp(p->path, key->path, strlen(key->path)) &&
+                       strncmp(error->path, key->path, strlen(key->path))))
+            error = p;
+    }
+    for (int i = 0; i < problems->n && !error; i++)
+        add_reason(why, key, &problems->v[i]);
+    if (error)
+        add_reason(why, key, error);
+}
+
+bool design_preview_key(struct design *d, const struct spec_key *key, const char *text, char *why)
+{
+    struct problems problems = {0};
+    bool done;
+
+    d->spec = *d->undo[d->at];
+    done = profile_set(&d->spec, key->path, text, &problems) == 0;
+    reasons(why, key, &problems);
+    problems_release(&problems);
+    d->previewing = done;
+    keep_cursor(d);
+    recount(d);
+    return done;
+}
+
+bool design_set_key(struct design *d, const struct spec_key *key, const char *text, char *why)
+{
+    bool done = design_preview_key(d, key, text, why);
+
+    d->previewing = false;
+    if (done && memcmp(&d->spec, d->undo[d->at], sizeof d->spec) != 0)
+        push(d);
+    return done;
 }
 
 // ---- undo and reference -------------------------------------------------------------------------

@@ -13,13 +13,6 @@
 
 enum { DESIGN_WHY = 256 }; // bytes for a reason
 
-// What an edit can change: all lanes with their sources and the frame. n * LANE_COUNT values.
-struct design_state {
-    struct lane_source source[LANE_COUNT];
-    struct frame frame;
-    int value[];
-};
-
 struct design {
     struct spec spec;
     char path[SPEC_PATH_SIZE]; // "" for the embedded default and for a run's profile
@@ -34,10 +27,11 @@ struct design {
     bool selecting;
     int anchor; // other end of the selection
 
-    struct design_state **undo; // oldest first; [at] is the present one
-    int n_undo, at, saved_at;   // saved_at -1: the saved state is out of reach
-    bool previewing;            // spec holds a preview, not the present state
-    long counts;                // count_model calls, for tests of the work an edit makes
+    struct spec **undo; // oldest first; [at] is the present one
+    int n_undo, at;
+    struct spec saved; // what was opened or saved last
+    bool previewing;   // spec holds a preview, not the present state
+    long counts;       // count_model calls, for tests of the work an edit makes
 };
 
 struct design *design_new(void); // on the embedded default
@@ -50,7 +44,14 @@ int design_open(struct design *d, const char *path, struct err *err);
 void design_set_spec(struct design *d, const struct spec *spec, const char *path);
 
 bool design_dirty(const struct design *d); // differs from what was opened or saved
-int design_save(struct design *d, const char *path, struct err *err); // remembers the path
+// Saves and remembers the path. Under another file name the profile gets the name of that file,
+// unless it was given another name than its file's: runs are called after it.
+int design_save(struct design *d, const char *path, struct err *err);
+// Whether a key has other values in b; a number for more or fewer layers is the same.
+bool design_key_differs(const struct spec_key *key, const struct spec *a, const struct spec *b);
+// "--set KEY=TEXT …", quoted for a shell, that make the saved profile the present one. False when
+// there is no such command.
+bool design_sets(const struct design *d, struct buf *out);
 
 void design_range(const struct design *d, int *first, int *last); // selection, or the cursor
 void design_move(struct design *d, int layer);                    // clamped
@@ -64,6 +65,11 @@ bool design_generate(struct design *d, const struct lane_source *source, char *w
 // Shows the generator without making it an edit, until design_preview_end().
 bool design_preview(struct design *d, const struct lane_source *source, char *why);
 void design_preview_end(struct design *d);
+
+// Sets a key of the profile from text as in --set. False with the reason; true with what else
+// moved in `why`. No edit when nothing changes. why: DESIGN_WHY bytes.
+bool design_set_key(struct design *d, const struct spec_key *key, const char *text, char *why);
+bool design_preview_key(struct design *d, const struct spec_key *key, const char *text, char *why);
 
 bool design_undo(struct design *d);
 bool design_redo(struct design *d);

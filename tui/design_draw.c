@@ -120,7 +120,7 @@ static int value_of(const struct view *v, enum lane lane, int layer)
 {
     const struct design *d = v->d;
 
-    return d->previewing ? d->undo[d->at]->value[lane * d->spec.model.n_layers + layer]
+    return d->previewing ? d->undo[d->at]->model.lane[lane][layer]
                          : d->spec.model.lane[lane][layer];
 }
 

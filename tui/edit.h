@@ -7,7 +7,7 @@
 
 #include "tui/canvas.h"
 
-enum { EDIT_SIZE = 512 };
+enum { EDIT_SIZE = 2048 };
 
 struct edit {
     char text[EDIT_SIZE]; // UTF-8

@@ -55,6 +55,8 @@ const struct key_binding key_table[] = {
      "type a value: 2304, *1.1 or +256"},
     {CTX_DESIGN, CMD_GENERATOR, 'g', 0, 0, "g", "Shape", 8, "change",
      "a generator for the whole lane, with preview"},
+    {CTX_DESIGN, CMD_FORM, 'e', 0, 0, "e", "Keys", 6, "change",
+     "all keys of the profile: d_model, layers, lr, data, …"},
     {CTX_DESIGN, CMD_UNDO, 'u', 0, 0, "u", "Undo", 7, "change", "undo"},
     {CTX_DESIGN, CMD_REDO, K_CTRL('R'), 0, 0, "Ctrl-R", NULL, 0, "change", "redo"},
     {CTX_DESIGN, CMD_SELECT, 'v', 0, 0, "v", "Select", 10, "select",
@@ -68,6 +70,23 @@ const struct key_binding key_table[] = {
     {CTX_DESIGN, CMD_OPEN, 'O', 0, 0, "O", "Open", 13, "keep", "open another profile"},
     {CTX_DESIGN, CMD_LAUNCH, K_ENTER, 0, 0, "Enter", "Train", 5, "keep",
      "train this: shows what will run and asks"},
+
+    {CTX_FORM, CMD_EDIT, K_ENTER, 'e', 0, "Enter e", "Edit", 3, "change", "type a value"},
+    {CTX_FORM, CMD_RIGHT, 'l', K_RIGHT, ' ', "l Right Space", "Next choice", 5, "change",
+     "next of a key's choices"},
+    {CTX_FORM, CMD_LEFT, 'h', K_LEFT, 0, "h Left", NULL, 0, "change",
+     "previous of a key's choices"},
+    {CTX_FORM, CMD_UNDO, 'u', 0, 0, "u", "Undo", 6, "change", "undo"},
+    {CTX_FORM, CMD_REDO, K_CTRL('R'), 0, 0, "Ctrl-R", NULL, 0, "change", "redo"},
+    {CTX_FORM, CMD_FILTER, '/', 0, 0, "/", "Find", 7, "move",
+     "only keys with this in name or help"},
+    {CTX_FORM, CMD_NEXT_LANE, K_TAB, 0, 0, "Tab", NULL, 0, "move", "next section"},
+    {CTX_FORM, CMD_PREV_LANE, K_BACKTAB, 0, 0, "S-Tab", NULL, 0, "move", "previous section"},
+    {CTX_FORM, CMD_SAVE, 'w', 0, 0, "w", "Save", 8, "keep", "save the profile"},
+    {CTX_FORM, CMD_SAVE_AS, 'W', 0, 0, "W", NULL, 0, "keep", "save under another name"},
+    {CTX_FORM, CMD_PIN, 'R', 0, 0, "R", NULL, 0, "keep",
+     "make this the reference all % and marks compare with"},
+    {CTX_FORM, CMD_CANCEL, K_ESC, 0, 0, "Esc", "Back", 4, "keep", "all keys again, then Design"},
 
     {CTX_MONITOR, CMD_PREV_RUN, '[', 0, 0, "[", "Older", 9, "run", "the run before this one"},
     {CTX_MONITOR, CMD_NEXT_RUN, ']', 0, 0, "]", "Newer", 10, "run", "the run after this one"},
@@ -127,6 +146,8 @@ char *keys_name(int key, char *out)
         snprintf(out, 16, "F%d", key - K_F1 + 1);
     else if (key == K_PASTE)
         snprintf(out, 16, "Paste");
+    else if (key == ' ')
+        snprintf(out, 16, "Space");
     else if (key > KEYCODE_BASE && key - K_UP < (int)(sizeof names / sizeof *names))
         snprintf(out, 16, "%s", names[key - K_UP]);
     else if (key > 0 && key < 0x20)

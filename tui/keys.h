@@ -35,7 +35,7 @@ enum {
 };
 #define K_CTRL(c) ((c)&0x1f)
 
-enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_COUNT };
+enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_FORM, CTX_COUNT };
 
 enum command {
     CMD_NONE,
@@ -75,6 +75,8 @@ enum command {
     CMD_SAVE_AS,
     CMD_OPEN,
     CMD_LAUNCH,
+    CMD_FORM,   // all keys of the profile
+    CMD_FILTER, // in the form
     // Monitor
     CMD_PREV_RUN,
     CMD_NEXT_RUN,

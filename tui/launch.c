@@ -58,6 +58,31 @@ static void add_memory(struct buf *out, const struct count *c)
             unit_bytes(act, (double)c->activations_bytes));
 }
 
+// What the file does not say: changed keys with their old values, a line each.
+static void add_edits(struct buf *out, const struct spec *s, const struct spec *saved)
+{
+    const char *head = "edited    ";
+
+    for (int i = 0; i < spec_key_count; i++) {
+        const struct spec_key *k = &spec_keys[i];
+        struct buf now = {0}, before = {0};
+        char value[256];
+
+        if (!design_key_differs(k, saved, s))
+            continue;
+        profile_value_text(k, s, &now);
+        profile_value_text(k, saved, &before);
+        text_cut(now.data, 40, value, sizeof value);
+        buf_fmt(out, "%s%s %s", head, k->path, value);
+        if (now.len + before.len < 30)
+            buf_fmt(out, " (was %s)", before.data);
+        buf_str(out, "\n");
+        head = "          ";
+        buf_release(&now);
+        buf_release(&before);
+    }
+}
+
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -65,8 +90,8 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void launch_describe(const struct spec *spec, const struct count *count, const char *path,
-                     const char *run_dir, char *out, size_t size)
+void launch_describe(const struct spec *spec, const struct spec *saved, const struct count *count,
+                     const char *path, const char *run_dir, char *out, size_t size)
 {
     struct buf text = {0};
 
@@ -78,6 +103,7 @@ void launch_describe(const struct spec *spec, const struct count *count, const c
     add_memory(&text, count);
     buf_fmt(&text, "saves     every %lld steps, evaluates every %lld\n",
             (long long)spec->save.interval, (long long)spec->eval.interval);
+    add_edits(&text, spec, saved);
     if (path[0])
         buf_fmt(&text, "command   lathe train %s --run %s --detach\n\n", path, last_part(run_dir));
     else // the run directory gets the profile first
@@ -148,7 +174,8 @@ void launch_ask(struct app *app)
         return;
     }
     next_dir(&d->spec, dir, sizeof dir);
-    launch_describe(&d->spec, &d->count, design_dirty(d) ? "" : d->path, dir, text, sizeof text);
+    launch_describe(&d->spec, &d->saved, &d->count, design_dirty(d) ? "" : d->path, dir, text,
+                    sizeof text);
     app_confirm(app, "Train this?", text, start);
 }
 

@@ -10,6 +10,8 @@
 #include "tui/design_draw.h"
 #include "tui/launch.h"
 
+enum { SHELL_MARGIN = 11 }; // columns around the command in the bottom line
+
 static char hint[DESIGN_WHY]; // below the totals while a shape is typed
 
 static void draw(struct app *app, struct canvas *c, const struct rect *body)
@@ -174,8 +176,8 @@ static void save_as_typed(struct app *app, const char *path)
         save_to(app, path);
         return;
     }
-    lines = xasprintf(
-        "%s exists.\nIts layer values are replaced; the rest of a profile's text stays.", path);
+    lines =
+        xasprintf("%s exists.\nIts values are replaced where they differ; comments stay.", path);
     app_confirm(app, "Replace this file?", lines, replace);
     free(lines);
 }
@@ -331,6 +333,9 @@ static bool keeping(struct app *app, enum command cmd)
     case CMD_OPEN:
         open_profile(app);
         return true;
+    case CMD_FORM:
+        app_show(app, &screen_form);
+        return true;
     case CMD_LAUNCH:
         launch_ask(app);
         return true;
@@ -344,16 +349,26 @@ static bool command(struct app *app, enum command cmd)
     return movement(app->design, cmd) || editing(app, cmd) || keeping(app, cmd);
 }
 
+// With the edits as --set when that is a command that can be read here as a whole.
 static const char *shell(struct app *app)
 {
-    static char line[SPEC_PATH_SIZE + 64];
+    static char line[4 * SPEC_PATH_SIZE];
     const struct design *d = app->design;
+    struct buf sets = {0};
 
-    if (!d->path[0])
+    if (!d->path[0]) {
         snprintf(line, sizeof line, "lathe count PROFILE, once w saved it");
-    else
-        snprintf(line, sizeof line, "lathe count %s%s", d->path,
-                 design_dirty(d) ? "   (once w saved it)" : "");
+    } else if (!design_dirty(d)) {
+        snprintf(line, sizeof line, "lathe count %s", d->path);
+    } else {
+        bool has_sets = design_sets(d, &sets);
+        int n =
+            snprintf(line, sizeof line, "lathe count %s %s", d->path, sets.len ? sets.data : "");
+
+        if (!has_sets || n >= (int)sizeof line || text_width(line) + SHELL_MARGIN > app->cols)
+            snprintf(line, sizeof line, "lathe count %s   (once w saved it)", d->path);
+    }
+    buf_release(&sets);
     return line;
 }
 

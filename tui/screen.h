@@ -23,6 +23,7 @@ struct screen {
     const char *(*status)(struct app *app); // at the right of the top line; may be NULL
 };
 
-extern const struct screen screen_design, screen_monitor, screen_runs;
+// screen_form stands over Design and counts as it.
+extern const struct screen screen_form, screen_design, screen_monitor, screen_runs;
 
 #endif
