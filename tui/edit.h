@@ -7,7 +7,7 @@
 
 #include "tui/canvas.h"
 
-enum { EDIT_SIZE = 2048 };
+enum { EDIT_SIZE = 4096 };
 
 struct edit {
     char text[EDIT_SIZE]; // UTF-8

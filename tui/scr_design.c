@@ -153,10 +153,14 @@ static void ask_shape(struct app *app)
 static void save_to(struct app *app, const char *path)
 {
     struct err err = ERR_INIT;
-    char text[1600];
+    char text[1600], name[SPEC_NAME_SIZE];
 
+    snprintf(name, sizeof name, "%s", app->design->spec.name);
     if (design_save(app->design, path, &err) < 0)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
+    else if (strcmp(name, app->design->spec.name))
+        app_message(app, ROLE_TEXT, "saved %s; its name, and its runs', is %s now", path,
+                    app->design->spec.name);
     else
         app_message(app, ROLE_TEXT, "saved %s", path);
 }
