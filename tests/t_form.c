@@ -486,12 +486,15 @@ static void the_launch_shows_what_was_changed(void **state)
     start(NULL);
     type("optim.betas", "[0.7, 0.9]");
     type("train.max_steps", "77");
+    type("model.n_layers", "9");
     keys("\033\n");
     draw(30, 100, true);
     assert_true(shows("Train this?"));
     assert_true(shows("optim.betas [0.7, 0.9] (was [0.9, 0.98])"));
     assert_true(shows("train.max_steps 77 (was 0)"));
     assert_true(shows("tokens in 77 steps"));
+    assert_true(shows("model.n_layers 9 (was 8)"));
+    assert_false(shows("model.n_heads")); // its generator is the same
     keys("\033");
     assert_false(launch_busy(&app));
 }

@@ -479,7 +479,7 @@ static const char *status(struct app *app)
 }
 
 const struct screen screen_form = {
-    .title = "the profile's keys",
+    .title = "the form",
     .context = CTX_FORM,
     .enter = enter,
     .draw = draw,

@@ -21,7 +21,7 @@ static void add_size(struct buf *out, const struct spec *s, const struct count *
 {
     char total[UNIT_SIZE], train[UNIT_SIZE];
 
-    buf_fmt(out, "model     %d layers, d_model %d, %s parameters, train %sF per token\n",
+    buf_fmt(out, "model     %d layers, d_model %d, %s parameters, train %sF/tok\n",
             s->model.n_layers, s->model.d_model, unit_thousands(total, c->total),
             unit_count(train, c->train_per_token));
 }
@@ -58,29 +58,32 @@ static void add_memory(struct buf *out, const struct count *c)
             unit_bytes(act, (double)c->activations_bytes));
 }
 
-// What the file does not say: changed keys with their old values, a line each.
+// What the file does not say: changed keys with their old values, a line each. Lanes whose form is
+// as before follow the others.
 static void add_edits(struct buf *out, const struct spec *s, const struct spec *saved)
 {
     const char *head = "edited    ";
+    struct buf now = {0}, before = {0};
 
     for (int i = 0; i < spec_key_count; i++) {
         const struct spec_key *k = &spec_keys[i];
-        struct buf now = {0}, before = {0};
         char value[256];
 
-        if (!design_key_differs(k, saved, s))
-            continue;
+        buf_reset(&now);
+        buf_reset(&before);
         profile_value_text(k, s, &now);
         profile_value_text(k, saved, &before);
+        if (!strcmp(now.data, before.data))
+            continue;
         text_cut(now.data, 40, value, sizeof value);
         buf_fmt(out, "%s%s %s", head, k->path, value);
         if (now.len + before.len < 30)
             buf_fmt(out, " (was %s)", before.data);
         buf_str(out, "\n");
         head = "          ";
-        buf_release(&now);
-        buf_release(&before);
     }
+    buf_release(&now);
+    buf_release(&before);
 }
 
 static const char *last_part(const char *path)
