@@ -12,10 +12,10 @@ ENGINE_ORDER := err buf file rng spec gen profile param count shard loader audit
   safetensors ckpt runlog run control model optim eval trainer host follow cli
 
 PKGS     := ncursesw yaml-0.1 zlib jansson openblas
-TESTPKGS := cmocka vterm
+TESTPKGS := $(if $(filter bench check build-tests run-test test-san,$(MAKECMDGOALS)),cmocka vterm)
 NO_BUILD := deps clean format
 ifeq ($(filter $(NO_BUILD) demo test,$(MAKECMDGOALS)),)
-  MISSING := $(if $(shell command -v pkg-config),$(foreach p,$(PKGS),$(shell pkg-config --exists $(p) || echo $(p))),pkg-config)
+  MISSING := $(if $(shell command -v pkg-config),$(foreach p,$(PKGS) $(TESTPKGS),$(shell pkg-config --exists $(p) || echo $(p))),pkg-config)
   ifneq ($(strip $(MISSING)),)
     $(error missing: $(MISSING). Install with: make deps   (or: $(shell .ci/deps --print)))
   endif
