@@ -174,10 +174,15 @@ static void *drive(void *arg)
 
 static void thread_count_is_honoured_in_any_driving_thread(void **state)
 {
+    int at_rest = threads_of_process();
+
     (void)state;
     for (int threads = 1; threads <= 3; threads++) {
         struct driver d = {.threads = threads};
         pthread_t id;
+
+        // the workers of the driver before end by themselves, a little after it
+        t_wait(threads_of_process() == at_rest, 20);
 
         assert_int_equal(pthread_create(&id, NULL, drive, &d), 0);
         pthread_join(id, NULL);
