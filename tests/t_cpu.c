@@ -177,6 +177,7 @@ static void thread_count_is_honoured_in_any_driving_thread(void **state)
     int at_rest = threads_of_process();
 
     (void)state;
+    t_needs_gnu_openmp();
     for (int threads = 1; threads <= 3; threads++) {
         struct driver d = {.threads = threads};
         pthread_t id;

@@ -451,6 +451,7 @@ static void idle_workers_sleep(void **state)
     double wall = t_now(), used;
 
     (void)state;
+    t_needs_gnu_openmp();
     assert_true(!getenv("GOMP_SPINCOUNT") || strcmp(getenv("GOMP_SPINCOUNT"), "1000") != 0);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_before);
     for (int i = 0; i < 40; i++) {
