@@ -24,10 +24,14 @@ static double time_product(struct backend *be, struct act *y, const struct act *
     return now() - start;
 }
 
-// Best of several, because what disturbs a measurement only ever makes it slower.
+// Best of several, because what disturbs a measurement only ever makes it slower. On a busy machine
+// the time may be up before the products are large enough to say anything: three of that size count
+// at least.
 static double measure(struct backend *be, struct act *block, int n_max, double seconds)
 {
+    enum { LARGE = 512, AT_LEAST = 3 };
     double best = 0, end = now() + seconds;
+    int large = n_max < LARGE ? n_max : LARGE, done = 0;
     int64_t square = (int64_t)n_max * n_max;
     const struct act *x = act_at(be, block, square), *w = act_at(be, block, 2 * square);
 
@@ -35,9 +39,10 @@ static double measure(struct backend *be, struct act *block, int n_max, double s
         double took = time_product(be, block, x, w, n), rate = 2.0 * n * n * n / took * 1e-9;
 
         best = rate > best ? rate : best;
-        if (now() >= end)
+        done += n >= large;
+        if (now() >= end && done >= AT_LEAST)
             return best;
-        if (n < n_max && took * 64 < seconds)
+        if (n < large || (n < n_max && took * 64 < seconds))
             n = 2 * n < n_max ? 2 * n : n_max;
     }
 }

@@ -48,6 +48,11 @@ void shard_close(struct shard *s);
 // touching the map in every step, because reading behind the end of a mapped file kills a process.
 int shard_check(const struct shard *s, struct err *err);
 
+// A short text that tells these tokens from others wherever the file lies: their number and size, and
+// a CRC-32 over 256 blocks of 4 KiB spread evenly from the first token to the last. Reads 1 MiB.
+enum { SHARD_FINGERPRINT = 48 };
+void shard_fingerprint(const struct shard *s, char out[SHARD_FINGERPRINT]);
+
 // Reads all tokens and compares them with the sidecar's checksum. -1 also when there is none.
 int shard_verify(const struct shard *s, struct err *err);
 

@@ -325,6 +325,7 @@ static enum outcome train_step(struct trainer *t)
     took = trainer_now() - start - (t->idle_s - idle);
     t->rate_s[t->rate_n++ % RATE_STEPS] = took;
     t->p.elapsed_s += took;
+    t->mfu = trainer_mfu(t);
     if (n % t->spec.log.interval == 0 || n == t->total_steps)
         trainer_record_train(t);
     trainer_publish(t);
@@ -419,6 +420,7 @@ struct trainer *trainer_new(const char *run_dir, const struct spec *spec, const 
     t->log_text = log_text;
     t->user = user;
     t->saved = -1;
+    t->mfu = NAN;
     t->train.fd = t->val.fd = -1;
     t->p = (struct progress){.evaluated = -1,
                              .train_loss = NAN,

@@ -3,6 +3,7 @@
 //
 // Records it adds to the log ("time" is seconds since 1970; unknown numbers are null):
 //   every log.interval steps  step tokens time train/loss lr grad_norm tokens_per_s mfu flops
+//                             gemm_gflops
 //   every eval.interval steps, at step 0 (there over 8 micro-batches at most) and at the end
 //                             step tokens time val/loss val/ppl val/bpb val/tokens flops gemm_gflops
 //   events                    step tokens time event text; event is one of start, resume, pause,
@@ -11,7 +12,8 @@
 // step counts completed optimizer steps; train/loss is the mean over the steps since the last
 // record; flops is cumulative, house standard (count.h), full-square attention; mfu is that rate
 // over the rate of large matrix products through the same backend (gemm_gflops: measured at the
-// start and after each evaluation, the best so far); tokens_per_s is a mean over the latest steps
+// start and after each evaluation, the best so far on this machine, kept in checkpoints; a record's
+// mfu is against the one it carries, null when the step was faster than that); tokens_per_s is a mean over the latest steps
 // without evaluations and pauses.
 //
 // State "failed" with phase "refused": nothing was trained because data, memory or profile do not

@@ -71,6 +71,51 @@ static int progress_from_json(const json_t *o, struct progress *p, struct err *e
     return p->step >= 0 ? 0 : err_set(err, "train_state.safetensors: 'step' is negative");
 }
 
+// What the data were and how fast the machine is, beside the counters.
+static json_t *state_to_json(const struct trainer *t)
+{
+    json_t *o = progress_to_json(&t->p);
+    char text[SHARD_FINGERPRINT];
+
+    shard_fingerprint(&t->train, text);
+    json_object_set_new(o, "data.train", json_string(text));
+    shard_fingerprint(&t->val, text);
+    json_object_set_new(o, "data.val", json_string(text));
+    snprintf(text, sizeof text, "%.17g", t->gemm_gflops);
+    json_object_set_new(o, "gemm_gflops", json_string(text));
+    snprintf(text, sizeof text, "%d", t->be->threads);
+    json_object_set_new(o, "threads", json_string(text));
+    json_object_set_new(o, "host", json_string(run_host_name()));
+    return o;
+}
+
+// A run that goes on with other tokens is another experiment.
+static int check_data(const json_t *o, const char *key, const struct shard *s, struct err *err)
+{
+    const char *was = json_string_value(json_object_get(o, key));
+    char is[SHARD_FINGERPRINT];
+
+    shard_fingerprint(s, is);
+    if (!was || !strcmp(was, is))
+        return 0;
+    return err_set(err,
+                   "%s: '%s' does not hold the tokens this run began with (then %s; now %s): put "
+                   "that file back, or start a new run",
+                   key, s->path, was, is);
+}
+
+// The best ceiling known of this machine with these threads; elsewhere it is measured anew.
+static void restore_ceiling(struct trainer *t, const json_t *o)
+{
+    const char *host = json_string_value(json_object_get(o, "host"));
+    const char *threads = json_string_value(json_object_get(o, "threads"));
+    const char *gflops = json_string_value(json_object_get(o, "gemm_gflops"));
+
+    if (host && threads && gflops && !strcmp(host, run_host_name()) &&
+        atoi(threads) == t->be->threads)
+        t->gemm_gflops = fmax(t->gemm_gflops, strtod(gflops, NULL));
+}
+
 static void describe(struct st_tensor *st, const char *prefix, const struct param *p,
                      const float *data)
 {
@@ -103,7 +148,7 @@ static int write_state(struct trainer *t, const char *dir, float *host, struct s
 {
     const struct param_list *list = model_params(t->model);
     char *path = xasprintf("%s/train_state.safetensors", dir);
-    json_t *meta = progress_to_json(&t->p);
+    json_t *meta = state_to_json(t);
     int n = 0, rc;
 
     for (int which = OPTIM_M; which <= OPTIM_V; which++)
@@ -202,6 +247,10 @@ static int restore_state(struct trainer *t, const struct safetensors *f, struct 
                 return -1;
             optim_set(t->optim, which, &list->v[i], data);
         }
+    if (check_data(f->metadata, "data.train", &t->train, err) < 0 ||
+        check_data(f->metadata, "data.val", &t->val, err) < 0)
+        return -1;
+    restore_ceiling(t, f->metadata);
     return progress_from_json(f->metadata, &t->p, err);
 }
 

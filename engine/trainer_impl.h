@@ -53,6 +53,7 @@ struct trainer {
     int32_t *tokens, *targets; // one micro-batch each
     int64_t total_steps, tokens_per_step;
     double flops_per_token, gemm_gflops;
+    double mfu; // of the last step against the ceiling known then; NaN = unknown
     struct progress p;
     int64_t saved;             // step of the newest checkpoint, -1 = none
     const char *doing;         // the phase to show while it runs
@@ -76,6 +77,7 @@ void trainer_set_state(struct trainer *t, enum run_state state, const char *phas
 void trainer_wake(struct trainer *t);                 // the host thread
 void trainer_publish(struct trainer *t);              // progress -> status, wakes the host
 double trainer_step_seconds(const struct trainer *t); // mean of the ring, NaN before a step
+double trainer_mfu(const struct trainer *t);
 
 // trainer_setup.c: data, memory, model
 int trainer_open(struct trainer *t, struct err *err);

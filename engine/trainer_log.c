@@ -56,9 +56,12 @@ static double tokens_per_s(const struct trainer *t)
     return (double)t->tokens_per_step / trainer_step_seconds(t);
 }
 
-static double mfu(const struct trainer *t)
+// Unknown while the step beats the ceiling: then the ceiling was measured on a busy machine.
+double trainer_mfu(const struct trainer *t)
 {
-    return t->gemm_gflops > 0 ? tokens_per_s(t) * t->flops_per_token / (t->gemm_gflops * 1e9) : NAN;
+    double share = tokens_per_s(t) * t->flops_per_token / (t->gemm_gflops * 1e9);
+
+    return t->gemm_gflops > 0 && share <= 1 ? share : NAN;
 }
 
 // How many multiples of interval lie in (from, to], plus the last step when it is none.
@@ -89,7 +92,8 @@ void trainer_record_train(struct trainer *t)
     set_number(o, "lr", t->p.lr);
     set_number(o, "grad_norm", t->p.grad_norm);
     set_number(o, "tokens_per_s", tokens_per_s(t));
-    set_number(o, "mfu", mfu(t));
+    set_number(o, "mfu", t->mfu);
+    set_number(o, "gemm_gflops", t->gemm_gflops);
     set_number(o, "flops", flops_of(t));
     runlog_add(t->log, o);
 }
@@ -189,7 +193,7 @@ void trainer_publish(struct trainer *t)
     st->lr = t->p.lr;
     st->grad_norm = t->p.grad_norm;
     st->tokens_per_s = tokens_per_s(t);
-    st->mfu = mfu(t);
+    st->mfu = t->mfu;
     st->eta_s = eta(t);
     st->params = t->model ? model_params(t->model)->total : st->params;
     st->checkpoint_step = t->saved;

@@ -277,6 +277,44 @@ static void resumed_run_has_the_same_bits(void **state)
     run_release(&b);
 }
 
+// Goes on where `name` stopped, with train data at `file`; the final state.
+static enum run_state resumed_with(const char *name, struct spec *s, const char *file, char *reason,
+                                   size_t size)
+{
+    struct run r;
+    enum run_state got;
+
+    snprintf(s->data.train, sizeof s->data.train, "%s", t_path(file));
+    run_start(&r, name, s);
+    run_end(&r);
+    got = r.st.state;
+    snprintf(reason, size, "%s", r.st.reason);
+    run_release(&r);
+    return got;
+}
+
+static void resume_with_other_data_is_refused(void **state)
+{
+    struct spec s = byte_spec();
+    char reason[512], copy[512];
+    struct run r;
+
+    (void)state;
+    s.train.max_steps = 200;
+    s.eval.interval = 1000;
+    run_start(&r, "data", &s);
+    t_wait(status(&r)->step >= 2, 60);
+    trainer_send(r.t, TRAINER_STOP);
+    run_end(&r);
+    run_release(&r);
+    write_shard(t_path("other.bin"), 3, 400);
+    assert_int_equal(resumed_with("data", &s, "other.bin", reason, sizeof reason), RUN_FAILED);
+    assert_contains(reason, "does not hold the tokens this run began with");
+    snprintf(copy, sizeof copy, "%s", t_path("moved.bin")); // the same tokens elsewhere are fine
+    write_shard(copy, 1, 400);
+    assert_int_equal(resumed_with("data", &s, "moved.bin", reason, sizeof reason), RUN_DONE);
+}
+
 static void paused_run_waits_and_can_be_saved(void **state)
 {
     struct spec s = byte_spec();
@@ -498,6 +536,7 @@ int main(void)
         cmocka_unit_test(evaluation_covers_the_whole_set_once),
         cmocka_unit_test(training_lowers_the_loss),
         cmocka_unit_test(resumed_run_has_the_same_bits),
+        cmocka_unit_test(resume_with_other_data_is_refused),
         cmocka_unit_test(paused_run_waits_and_can_be_saved),
         cmocka_unit_test(diverging_run_fails_and_names_the_tensor),
         cmocka_unit_test(weights_that_overflow_are_not_saved),
