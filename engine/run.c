@@ -93,6 +93,21 @@ static void id_stem(const char *name, char *out, size_t size)
         out[0] = '_';
 }
 
+enum { STEM_SIZE = 44 }; // leaves room for the number
+
+static void numbered(const char *stem, int64_t number, char id[RUN_ID_SIZE])
+{
+    snprintf(id, RUN_ID_SIZE, "%.43s-%" PRId64, stem, number);
+}
+
+void run_next_id(const struct spec *spec, char id[RUN_ID_SIZE])
+{
+    char stem[RUN_ID_SIZE];
+
+    id_stem(spec->name, stem, STEM_SIZE);
+    numbered(stem, runs_next_number(stem), id);
+}
+
 static int write_new(const char *dir, const char *id, const struct spec *spec, struct err *err)
 {
     char *path = xasprintf("%s/profile.yaml", dir);
@@ -123,9 +138,9 @@ static int claim(const char *stem, int64_t number, char *id, char *dir, size_t d
     int rc;
 
     if (number)
-        snprintf(id, 64, "%.43s-%" PRId64, stem, number);
+        numbered(stem, number, id);
     else
-        snprintf(id, 64, "%s", stem);
+        snprintf(id, RUN_ID_SIZE, "%s", stem);
     path = xasprintf("%s/%s", runs_dir(), id);
     if ((size_t)snprintf(dir, dir_size, "%s", path) >= dir_size) {
         errno = ENAMETOOLONG;
@@ -140,7 +155,7 @@ static int claim(const char *stem, int64_t number, char *id, char *dir, size_t d
 int run_create(const struct spec *spec, const char *id, char *dir, size_t dir_size, struct err *err)
 {
     int64_t number = 0;
-    char stem[64], name[64];
+    char stem[RUN_ID_SIZE], name[RUN_ID_SIZE];
 
     if (id && check_id(id, err) < 0)
         return -1;
@@ -149,7 +164,7 @@ int run_create(const struct spec *spec, const char *id, char *dir, size_t dir_si
     if (id) {
         snprintf(stem, sizeof stem, "%s", id);
     } else {
-        id_stem(spec->name, stem, 44); // leaves room for the number
+        id_stem(spec->name, stem, STEM_SIZE);
         number = runs_next_number(stem);
     }
     while (claim(stem, number, name, dir, dir_size) < 0) {

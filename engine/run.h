@@ -63,6 +63,10 @@ int run_create(const struct spec *spec, const char *id, char *dir, size_t dir_si
 // The id is the directory's name. Derives RUN_LOST and its reason: the file says that the run is
 // live, but nothing on this host holds its lock, or the heartbeat (here also the time of the lock
 // file) is older than three periods.
+// The id that run_create(spec, NULL) would choose now; another process may still take it first.
+enum { RUN_ID_SIZE = 64 };
+void run_next_id(const struct spec *spec, char id[RUN_ID_SIZE]);
+
 int run_read_status(const char *dir, struct run_status *st, struct err *err);
 // Atomic; synced to the disk in the states that last (new, stopped, done, failed).
 int run_write_status(const char *dir, const struct run_status *st, struct err *err);

@@ -48,4 +48,7 @@ int trainer_fd(struct trainer *t); // eventfd: readable when the status changed
 int trainer_ended(struct trainer *t);
 void trainer_free(struct trainer *t); // joins
 
+// Bytes of memory this process may still take, as the check before training sees it; -1 = unknown.
+double trainer_memory_available(void);
+
 #endif

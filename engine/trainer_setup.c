@@ -47,7 +47,7 @@ static double read_number(const char *path, const char *key)
 
 // Bytes this process may still take: what the kernel calls available, or what is left below the
 // limit of the control group. -1 = unknown.
-static double memory_available(void)
+double trainer_memory_available(void)
 {
     double kib = read_number("/proc/meminfo", "MemAvailable:");
     double limit = read_number("/sys/fs/cgroup/memory.max", "");
@@ -63,7 +63,7 @@ static double memory_available(void)
 static int check_memory(struct trainer *t, struct err *err)
 {
     char need[UNIT_SIZE], have[UNIT_SIZE], acts[UNIT_SIZE];
-    double available = memory_available(), asked;
+    double available = trainer_memory_available(), asked;
     struct model_plan plan;
 
     model_plan(&t->spec, model_sizes_of(t->be), &plan);

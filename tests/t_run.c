@@ -73,6 +73,7 @@ static void kill_and_wait(pid_t pid)
 static void ids_are_numbered_and_never_used_again(void **state)
 {
     const char *a, *b;
+    char next[RUN_ID_SIZE];
     struct run_status st;
     struct spec read;
     struct stat sb;
@@ -94,6 +95,8 @@ static void ids_are_numbered_and_never_used_again(void **state)
     b = create(NULL);
     assert_string_equal(last(b), "demo-crown-2");
     assert_int_equal(run_delete(b, NULL), 0);
+    run_next_id(&spec, next); // what is announced is what comes
+    assert_string_equal(next, "demo-crown-3");
     assert_string_equal(last(create(NULL)), "demo-crown-3");
 }
 

@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "engine/buf.h"
-#include "engine/file.h"
 #include "engine/profile.h"
 #include "engine/run.h"
+#include "engine/trainer.h"
 #include "tui/action.h"
 #include "tui/app.h"
 #include "tui/design.h"
 
 struct launch {
     struct action action;
-    char id[64];
+    char id[RUN_ID_SIZE]; // asked about, then started
 };
 
 static void add_size(struct buf *out, const struct spec *s, const struct count *c)
@@ -53,9 +53,13 @@ static void add_memory(struct buf *out, const struct count *c)
     char all[UNIT_SIZE], act[UNIT_SIZE];
     double total = (double)c->weights_bytes + (double)c->gradients_bytes +
                    (double)c->optimizer_bytes + (double)c->activations_bytes;
+    double available = trainer_memory_available();
 
     buf_fmt(out, "memory    about %s, of it %s activations\n", unit_bytes(all, total),
             unit_bytes(act, (double)c->activations_bytes));
+    if (available >= 0 && total > available)
+        buf_fmt(out, "          ! more than the %s available here: it will be refused\n",
+                unit_bytes(all, available));
 }
 
 // What the file does not say: changed keys with their old values, a line each. Lanes whose form is
@@ -86,6 +90,17 @@ static void add_edits(struct buf *out, const struct spec *s, const struct spec *
     buf_release(&before);
 }
 
+static void add_warnings(struct buf *out, const struct spec *s)
+{
+    struct problems problems = {0};
+
+    profile_validate(s, &problems);
+    for (int i = 0; i < problems.n; i++)
+        if (problems.v[i].severity == SEV_WARNING)
+            buf_fmt(out, "!         %s: %s\n", problems.v[i].path, problems.v[i].err.text);
+    problems_release(&problems);
+}
+
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -107,6 +122,7 @@ void launch_describe(const struct spec *spec, const struct spec *saved, const st
     buf_fmt(&text, "saves     every %lld steps, evaluates every %lld\n",
             (long long)spec->save.interval, (long long)spec->eval.interval);
     add_edits(&text, spec, saved);
+    add_warnings(&text, spec);
     if (path[0])
         buf_fmt(&text, "command   lathe train %s --run %s --detach\n\n", path, last_part(run_dir));
     else // the run directory gets the profile first
@@ -114,16 +130,6 @@ void launch_describe(const struct spec *spec, const struct spec *saved, const st
     buf_fmt(&text, "It goes on when you quit, hang up or lose the connection.\n");
     snprintf(out, size, "%s", text.data);
     buf_release(&text);
-}
-
-// The directory run_create() would choose now; another process may still take it first.
-static void next_dir(const struct spec *spec, char *out, size_t size)
-{
-    for (int n = 1; n < 1000000; n++) {
-        snprintf(out, size, "%s/%s-%d", runs_dir(), spec->name, n);
-        if (!file_exists(out))
-            return;
-    }
 }
 
 static bool valid(struct app *app, const struct spec *spec)
@@ -147,11 +153,10 @@ static void start(struct app *app)
     struct err err = ERR_INIT;
     char dir[SPEC_PATH_SIZE], text[1600];
 
-    if (run_create(spec, NULL, dir, sizeof dir, &err) < 0) {
+    if (run_create(spec, l->id, dir, sizeof dir, &err) < 0) {
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
         return;
     }
-    snprintf(l->id, sizeof l->id, "%.63s", last_part(dir));
     action_start(&l->action, ACTION_SPAWN, dir, "start");
     app_watch_run(app, dir);
     app_message(app, ROLE_DIM, "starting %s", l->id);
@@ -172,11 +177,11 @@ void launch_ask(struct app *app)
         return;
     if (!d->spec.data.train[0] || !d->spec.data.val[0]) {
         app_message(app, ROLE_ERROR,
-                    "the profile names no data.train or no data.val; "
-                    "prepare some with: lathe data prepare");
+                    "set data.train and data.val with e; lathe data prepare gcide makes a pair");
         return;
     }
-    next_dir(&d->spec, dir, sizeof dir);
+    run_next_id(&d->spec, app->launch->id);
+    snprintf(dir, sizeof dir, "%s/%s", runs_dir(), app->launch->id);
     launch_describe(&d->spec, &d->saved, &d->count, design_dirty(d) ? "" : d->path, dir, text,
                     sizeof text);
     app_confirm(app, "Train this?", text, start);

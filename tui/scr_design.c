@@ -180,8 +180,9 @@ static void save_as_typed(struct app *app, const char *path)
         save_to(app, path);
         return;
     }
-    lines =
-        xasprintf("%s exists.\nIts values are replaced where they differ; comments stay.", path);
+    lines = xasprintf("%s exists.\nIt becomes this profile: every value that differs is replaced,"
+                      "\nother models' values too. Comments stay where the values can.",
+                      path);
     app_confirm(app, "Replace this file?", lines, replace);
     free(lines);
 }
