@@ -1,5 +1,7 @@
 #include "engine/cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +181,7 @@ static const struct cli_command *find_command(int argc, char **argv, int *words)
 static int unknown_command(const char *name)
 {
     const char *near = NULL;
-    int best = 4;
+    int best = (int)strlen(name) < 6 ? 2 : (int)strlen(name) / 3 + 1; // at most a third is wrong
 
     fprintf(stderr, "lathe: unknown command '%s'", name);
     for (int i = 0; i < N_COMMANDS; i++) {
@@ -197,6 +199,21 @@ static int unknown_command(const char *name)
         fprintf(stderr, ", did you mean '%s'?", near);
     fprintf(stderr, "\nlathe help lists the commands\n");
     return CLI_USAGE;
+}
+
+// All commands of two words that start with `word`; false when there is none.
+static bool print_family(const char *word)
+{
+    size_t n = strlen(word);
+    bool found = false;
+
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strncmp(commands[i].name, word, n) && commands[i].name[n] == ' ') {
+            print_command(stdout, &commands[i]);
+            putchar('\n');
+            found = true;
+        }
+    return found;
 }
 
 static int cmd_help(const struct cli_command *cmd, int argc, char **argv)
@@ -220,7 +237,7 @@ static int cmd_help(const struct cli_command *cmd, int argc, char **argv)
         name[i] = (char *)(uintptr_t)a.operand[i];
     c = find_command(a.n_operands, name, &words);
     if (!c)
-        return unknown_command(a.operand[0]);
+        return print_family(a.operand[0]) ? CLI_OK : unknown_command(a.operand[0]);
     print_command(stdout, c);
     return CLI_OK;
 }
@@ -360,7 +377,26 @@ static bool looks_like_profile(const char *word)
     return file_exists(word) || strchr(word, '/') || (n > 5 && !strcmp(word + n - 5, ".yaml"));
 }
 
-int cli_main(int argc, char **argv)
+// A file that is opened must not get the number of a standard stream that the caller closed.
+static void keep_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY); // using it fails, as it should
+}
+
+// A script must not take a cut answer for the whole one.
+static int check_output(int rc)
+{
+    bool failed = ferror(stdout);
+
+    if ((fflush(stdout) == 0 && !failed) || rc < 0)
+        return rc;
+    fprintf(stderr, "lathe: the output could not be written: %s\n", strerror(errno));
+    return rc == CLI_OK ? CLI_INPUT : rc;
+}
+
+static int dispatch(int argc, char **argv)
 {
     const struct cli_command *c;
     int words;
@@ -387,4 +423,10 @@ int cli_main(int argc, char **argv)
         return CLI_OK;
     }
     return c->run(c, argc - words, argv + words);
+}
+
+int cli_main(int argc, char **argv)
+{
+    keep_standard_streams();
+    return check_output(dispatch(argc, argv));
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/buf.h"
+#include "engine/file.h"
 #include "engine/host.h"
 #include "engine/run.h"
 
@@ -104,6 +105,16 @@ static void show_plain(struct progress *p, const struct run_status *st, const st
     fflush(stdout);
 }
 
+// A run that holds would look like one that hangs: said at once, whatever else is shown.
+static void say_hold(struct progress *p, const struct run_status *st)
+{
+    end_line(p);
+    fprintf(stderr,
+            "lathe: checkpoint failed: %s; the run holds. Make room, then: lathe resume %s "
+            "(or: lathe stop %s)\n",
+            st->reason, st->id, st->id);
+}
+
 static void on_progress(void *user, const struct run_status *st)
 {
     struct progress *p = user;
@@ -117,6 +128,8 @@ static void on_progress(void *user, const struct run_status *st)
         else
             show_plain(p, st, &text);
     }
+    if (st->state == RUN_PAUSED && p->state != RUN_PAUSED && st->reason[0])
+        say_hold(p, st);
     p->state = st->state;
     buf_release(&text);
 }
@@ -209,12 +222,38 @@ static int run_detached(const char *dir, const struct cli_args *a)
     return CLI_OK;
 }
 
+static int check_data_is_named(const struct spec *spec)
+{
+    const char *missing = !spec->data.train[0] ? "train" : !spec->data.val[0] ? "val" : NULL;
+    struct err err = ERR_INIT;
+
+    if (!missing)
+        return 0;
+    err_set(&err,
+            "the profile names no data.%s: add it, or --set data.%s=FILE "
+            "(lathe data prepare gcide makes gcide/train.bin and gcide/val.bin)",
+            missing, missing);
+    return cli_fail(&err, CLI_INPUT);
+}
+
+// What was refused before its first step leaves nothing behind; why was said.
+static void discard_refused(const char *dir)
+{
+    struct run_status st;
+
+    if (run_read_status(dir, &st, NULL) == 0 && st.state == RUN_FAILED &&
+        !strcmp(st.phase, "refused") && st.step == 0 && st.checkpoint_step < 0)
+        file_remove_tree(dir, NULL);
+}
+
 static int new_run(const struct cli_args *a, char *dir, size_t size)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
     struct err err = ERR_INIT;
     int rc = cli_profile(a, a->operand[0], spec);
 
+    if (rc == 0)
+        rc = check_data_is_named(spec);
     if (rc == 0 && run_create(spec, cli_value(a, "run"), dir, size, &err) < 0)
         rc = cli_fail(&err, CLI_INPUT);
     free(spec);
@@ -256,5 +295,8 @@ int cmd_train(const struct cli_command *cmd, int argc, char **argv)
     } else if ((rc = new_run(&a, dir, sizeof dir))) {
         return rc;
     }
-    return cli_has(&a, "detach") ? run_detached(dir, &a) : run_here(dir, &a);
+    rc = cli_has(&a, "detach") ? run_detached(dir, &a) : run_here(dir, &a);
+    if (rc == CLI_INPUT && !cli_has(&a, "resume"))
+        discard_refused(dir);
+    return rc;
 }

@@ -229,6 +229,9 @@ static void set_id(const char *dir, struct run_status *st)
     free(path);
 }
 
+// Clocks of two machines differ; a sign of life from further ahead than this is no sign.
+enum { CLOCK_SKEW_S = 3600 };
+
 // "lost" is never written by anyone: it is what a reader concludes.
 static void derive_lost(const char *dir, struct run_status *st)
 {
@@ -244,7 +247,7 @@ static void derive_lost(const char *dir, struct run_status *st)
     if (here && known && !locked) {
         snprintf(st->reason, sizeof st->reason,
                  "process %d ended without a word; its checkpoints are kept", st->pid);
-    } else if (!(age <= LOST_PERIODS * st->heartbeat_period)) {
+    } else if (!(age <= LOST_PERIODS * st->heartbeat_period) || age < -CLOCK_SKEW_S) {
         char ago[UNIT_SIZE];
 
         snprintf(st->reason, sizeof st->reason, "no sign of life from process %d on %s for %s",

@@ -78,7 +78,7 @@ const char *spec_key_nearest(const char *path)
     static const char *const top[] = {"extends", "model", "data", "train",
                                       "optim",   "eval",  "log",  "save"};
     const char *name = leaf(path), *best = NULL;
-    int limit = 1 + (int)strlen(name) / 3;
+    int limit = strlen(name) < 6 ? 1 : (int)strlen(name) / 3; // at most a third is wrong
     int best_distance = limit + 1;
 
     for (int i = 0; i < spec_key_count; i++) {

@@ -397,6 +397,10 @@ static void a_run_without_lock_or_heartbeat_is_lost(void **state)
     assert_int_equal(state_of(dir), RUN_RUNNING);
     write_live(dir, "elsewhere", run_now() - 7);
     assert_int_equal(state_of(dir), RUN_LOST);
+    write_live(dir, "elsewhere", run_now() + 60); // its clock is ahead
+    assert_int_equal(state_of(dir), RUN_RUNNING);
+    write_live(dir, "elsewhere", 1e308);
+    assert_int_equal(state_of(dir), RUN_LOST);
     write_live(dir, "elsewhere", NAN);
     assert_int_equal(state_of(dir), RUN_LOST);
 }

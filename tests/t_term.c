@@ -230,7 +230,7 @@ static void a_terminal_that_cannot_is_told_what_to_do(void **state)
     pty_wait(p, "TERM=xterm-256color");
     assert_int_equal(pty_wait_exit(p), 2);
     start(dumb, 24, 200);
-    pty_wait(p, "lathe watch --once");
+    pty_wait(p, "lathe watch RUN --once");
     assert_int_equal(pty_wait_exit(p), 2);
     assert_false(sent("\033"));
 }

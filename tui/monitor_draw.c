@@ -273,7 +273,8 @@ static void eval_line(const struct follow *f, int i, double now, char *out, size
     const struct follow_table *t = &f->eval;
     char clock[WORD_SIZE], ppl[WORD_SIZE], step[UNIT_SIZE], tokens[UNIT_SIZE], delta[48] = "";
 
-    if (i > 0)
+    // only the same tokens can be compared; the first evaluation covers fewer
+    if (i > 0 && t->col[EVAL_VAL_TOKENS][i] == t->col[EVAL_VAL_TOKENS][i - 1])
         snprintf(delta, sizeof(delta), " (%+.2f)", t->col[EVAL_PPL][i] - t->col[EVAL_PPL][i - 1]);
     snprintf(out, size, "%s  step %s  val ppl %s%s over %s tokens",
              word_time(clock, t->col[EVAL_TIME][i], now),

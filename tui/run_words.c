@@ -78,7 +78,7 @@ char *word_percent(char *out, double share)
 {
     if (!isfinite(share))
         return unknown(out);
-    snprintf(out, WORD_SIZE, "%.0f %%", share * 100);
+    snprintf(out, WORD_SIZE, "%.0f %%", floor(share * 100)); // 100 % is the end, not nearly
     return out;
 }
 

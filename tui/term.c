@@ -109,19 +109,20 @@ static int check_type(struct err *err)
 
     if (!type || !*type)
         return err_set(err, "TERM is not set; try: TERM=xterm-256color lathe, or without a "
-                            "screen: lathe watch --once");
+                            "screen: lathe watch RUN --once");
     if (setupterm(type, term.frame_fd, &status) == ERR && status != 1)
         return err_set(err,
                        "terminal type '%s' (from TERM) is unknown on this machine; try: "
-                       "TERM=xterm-256color lathe, or without a screen: lathe watch --once",
+                       "TERM=xterm-256color lathe, or without a screen: lathe watch RUN --once",
                        type);
     can_place = capability("cup") != NULL;
     del_curterm(cur_term);
     if (!can_place)
-        return err_set(err,
-                       "terminal type '%s' (from TERM) cannot place text; use lathe watch --once, "
-                       "or: TERM=xterm-256color lathe",
-                       type);
+        return err_set(
+            err,
+            "terminal type '%s' (from TERM) cannot place text; use lathe watch RUN --once, "
+            "or: TERM=xterm-256color lathe",
+            type);
     return 0;
 }
 

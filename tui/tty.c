@@ -44,7 +44,7 @@ int tty_open(struct err *err)
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return err_set(err, "the workbench needs a terminal; without one: lathe train PROFILE, "
-                            "lathe watch --once, lathe help");
+                            "lathe watch RUN --once, lathe help");
     tty.fd = name ? open(name, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
     tty.own_fd = tty.fd >= 0;
     if (!tty.own_fd)

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Black-box commands in a fresh directory, TAP output. $LATHE is the program.
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export LATHE_RUNS=$dir/runs LATHE_DATA=$dir/data
+n=0 bad=0
+
+# check NAME EXIT_CODE TEXT COMMAND…: the code must match and TEXT stand in stdout or stderr
+check() {
+    name=$1 code=$2 text=$3
+    shift 3
+    n=$((n + 1))
+    "$@" >"$dir/out" 2>&1
+    got=$?
+    if [ $got -eq "$code" ] && grep -qF -- "$text" "$dir/out"; then
+        echo "ok $n - $name"
+    else
+        bad=$((bad + 1))
+        echo "not ok $n - $name"
+        echo "# exit $got, expected $code with '$text':"
+        sed 's/^/# /' "$dir/out"
+    fi
+}
+
+demo=profiles/demo/crown.yaml
+seq 1 4000 | awk '{ print "word " $1 * $1 % 97 " of line " $1; if ($1 % 8 == 0) print "" }' >"$dir/text"
+
+check counts_are_printed 0 '"total": 181906688' "$LATHE" count profiles/A/crown18.yaml --json
+check full_disk_is_no_answer 1 'could not be written' sh -c '"$LATHE" count profiles/A/crown18.yaml >/dev/full'
+check closed_output_is_no_answer 1 'could not be written' sh -c '"$LATHE" show profiles/A/crown18.yaml >&-'
+check unknown_command_has_a_neighbour 2 "did you mean 'train'" "$LATHE" tran
+check far_words_have_none 2 "unknown command 'frobnicate'" "$LATHE" frobnicate
+check help_knows_families 0 'usage: lathe data audit' "$LATHE" help data
+check unknown_option_is_usage 2 "unknown option '--jsn'" "$LATHE" count "$demo" --jsn
+check unknown_key_has_a_neighbour 3 "did you mean 'd_model'" "$LATHE" check "$demo" --set model.d_modl=3
+check missing_profile_is_input 1 'no/such.yaml' "$LATHE" count no/such.yaml
+check missing_data_is_named 1 'names no data.train' "$LATHE" train profiles/A/crown18.yaml
+check text_becomes_tokens 0 'documents' "$LATHE" data prepare "$dir/text" --out "$dir/data/t" --val-share 5%
+set -- --set data.train=t/train.bin --set data.val=t/val.bin --set train.threads=1 \
+    --set train.seq_len=32 --set model.d_model=32 --set model.n_layers=2
+check small_vocabulary_is_refused 1 'beyond the vocabulary' "$LATHE" train "$demo" "$@" --set model.vocab=100 --set model.vocab_pad=1
+check a_refused_start_leaves_nothing 0 'no runs' "$LATHE" runs
+check training_ends_with_a_perplexity 0 'bits per byte' "$LATHE" train "$demo" "$@" --set train.max_steps=4 --run r1
+check runs_lists_it_done 0 '"state": "done"' "$LATHE" runs --json
+check a_done_run_does_not_resume 1 'r1' "$LATHE" train --resume r1
+check diverging_is_a_failed_run 4 'first bad tensor' "$LATHE" train "$demo" "$@" --set train.max_steps=40 --set optim.lr=100 --set optim.max_norm=0 --set optim.eps=1e-20 --set optim.warmup_steps=0 --set model.init_std=10
+check deleting_asks 2 '--yes' sh -c '"$LATHE" delete r1 </dev/null'
+check deleting_moves_to_the_trash 0 'r1' "$LATHE" delete r1 --yes
+echo "1..$n"
+exit $bad
