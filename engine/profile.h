@@ -90,6 +90,11 @@ void profile_print_keys(FILE *out);
 // Returns 0 or -1.
 int profile_save(const char *path, const struct spec *spec, struct err *err);
 
+// What profile_save() would do to the file that is at path: *keeps_text is false when its whole
+// text would be replaced by the resolved profile; returns how many keys change their values, -1
+// when it is not a valid profile (and would not be replaced).
+int profile_save_changes(const char *path, const struct spec *spec, bool *keeps_text);
+
 // The embedded default (profiles/demo/crown.yaml as compiled in).
 extern const char profile_default_yaml[];
 

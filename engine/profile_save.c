@@ -337,6 +337,25 @@ static void resolved_text(const struct spec *spec, struct buf *text)
     free(yaml);
 }
 
+int profile_save_changes(const char *path, const struct spec *spec, bool *keeps_text)
+{
+    struct spec *old = xmalloc(sizeof *old);
+    struct problems p = {0};
+    struct buf text = {0};
+    int changes = -1;
+
+    if (profile_load(path, NULL, 0, old, &p) == 0 && read_old(path, &text, NULL) == 0) {
+        changes = 0;
+        for (int i = 0; i < spec_key_count; i++)
+            changes += !spec_key_equal(&spec_keys[i], old, spec);
+        *keeps_text = edit_text(path, &text, spec);
+    }
+    problems_release(&p);
+    buf_release(&text);
+    free(old);
+    return changes;
+}
+
 int profile_save(const char *path, const struct spec *spec, struct err *err)
 {
     char *real = realpath(path, NULL); // a link stays a link

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "engine/buf.h"
+#include "engine/file.h"
 #include "engine/run.h"
 #include "tui/app.h"
 #include "tui/bars.h"
@@ -309,6 +310,72 @@ static void saving_and_opening_gives_the_same_profile(void **state)
     for (int lane = 0; lane < LANE_COUNT; lane++)
         assert_memory_equal(app.design->spec.model.lane[lane], before.model.lane[lane],
                             sizeof(int) * (size_t)before.model.n_layers);
+}
+
+static void saving_again_goes_to_the_same_file(void **state)
+{
+    const char *path = t_path("again.yaml");
+    char said[600], same_as[600];
+
+    (void)state;
+    start(NULL);
+    keys("W\025");
+    keys(path);
+    keys("\n");
+    snprintf(said, sizeof said, "saved %s", path);
+    snprintf(same_as, sizeof same_as, "same as: lathe count %s", path);
+    for (int i = 0; i < 2; i++) {
+        keys("kw");
+        assert_string_equal(app.design->path, path);
+        assert_false(design_dirty(app.design));
+        draw(24, 200, true);
+        assert_true(shows(said) && shows(same_as) && shows(" again.yaml"));
+        assert_false(shows("[+]"));
+    }
+}
+
+static void save_over(const char *path)
+{
+    keys("W\025");
+    keys(path);
+    keys("\n");
+    draw(24, 200, true);
+}
+
+// The question must agree with the deed: what it says stays, stays.
+static void assert_said_is_done(const char *path, bool keeps)
+{
+    struct err err = ERR_INIT;
+    struct buf text = {0};
+
+    save_over(path);
+    assert_int_equal(shows("the rest of its text stays"), keeps);
+    assert_int_equal(shows("! The whole file is replaced"), !keeps);
+    keys("\n"); // is no
+    assert_true(design_dirty(app.design));
+    save_over(path);
+    keys("y");
+    assert_false(design_dirty(app.design));
+    assert_int_equal(file_read(path, 1 << 20, &text, &err), 0);
+    assert_int_equal(strstr(text.data, "# mine") != NULL, keeps);
+    buf_release(&text);
+}
+
+static void replacing_a_file_says_what_is_lost(void **state)
+{
+    const char *twin = t_path("twin.yaml"), *other = t_path("other.yaml");
+    char *text = xasprintf("# mine\n%s", profile_default_yaml);
+
+    (void)state;
+    t_write(twin, text);
+    t_write(other, "# mine\n{name: other, model: {d_model: 64, n_layers: 2, head_dim: 16, "
+                   "ffn_width: 64, n_heads: 4, n_kv_heads: 4, ffn_step: 16, vocab: 257}}\n");
+    start(NULL);
+    keys("k");
+    assert_said_is_done(twin, true);
+    keys("k");
+    assert_said_is_done(other, false);
+    free(text);
 }
 
 static void a_bad_file_changes_nothing_and_says_where(void **state)
@@ -695,6 +762,27 @@ static void launching_shows_what_will_run_and_asks(void **state)
     assert_false(launch_busy(&app));
 }
 
+static void the_question_names_the_run_that_will_be_made(void **state)
+{
+    struct err err = ERR_INIT;
+    char dir[512], id[RUN_ID_SIZE], shown[80];
+
+    (void)state;
+    start(NULL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(run_create(&app.design->spec, NULL, dir, sizeof dir, &err), 0);
+    assert_int_equal(run_delete(dir, &err), 0); // its number is not used again
+    keys("\n");
+    draw(24, 100, true);
+    assert_true(shows("demo-crown-3"));
+    assert_false(shows("demo-crown-2"));
+    keys("\033");
+    run_next_id(&app.design->spec, id);
+    assert_int_equal(run_create(&app.design->spec, NULL, dir, sizeof dir, &err), 0);
+    snprintf(shown, sizeof shown, "/%s", id);
+    assert_non_null(strstr(dir, shown));
+}
+
 static void a_profile_without_data_is_not_launched(void **state)
 {
     (void)state;
@@ -727,6 +815,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(wrong_shapes_are_explained),
         cmocka_unit_test(heads_carry_their_kv_heads),
         cmocka_unit_test(saving_and_opening_gives_the_same_profile),
+        cmocka_unit_test(saving_again_goes_to_the_same_file),
+        cmocka_unit_test(replacing_a_file_says_what_is_lost),
         cmocka_unit_test(a_bad_file_changes_nothing_and_says_where),
         cmocka_unit_test(leaving_with_changes_asks_once),
         cmocka_unit_test(totals_shown_are_those_counted),
@@ -744,6 +834,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_idle_workbench_never_wakes),
         cmocka_unit_test(one_edit_counts_once),
         cmocka_unit_test(launching_shows_what_will_run_and_asks),
+        cmocka_unit_test(the_question_names_the_run_that_will_be_made),
         cmocka_unit_test(a_profile_without_data_is_not_launched),
     };
 

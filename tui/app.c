@@ -84,11 +84,19 @@ void app_confirm(struct app *app, const char *title, const char *lines,
     struct dialog *d = &app->dialog;
 
     d->kind = DIALOG_CONFIRM;
+    d->careful = false;
     d->top = 0;
     d->yes = yes;
     snprintf(d->title, sizeof d->title, "%s", title);
     snprintf(d->text, sizeof d->text, "%s", lines);
     app->redraw = true;
+}
+
+void app_confirm_careful(struct app *app, const char *title, const char *lines,
+                         void (*yes)(struct app *app))
+{
+    app_confirm(app, title, lines, yes);
+    app->dialog.careful = true;
 }
 
 void app_prompt(struct app *app, const char *label, const char *initial,

@@ -53,6 +53,9 @@ void app_edit_run(struct app *app, const char *run_dir);  // Design on that run'
 // person confirms with y or Enter.
 void app_confirm(struct app *app, const char *title, const char *lines,
                  void (*yes)(struct app *app));
+// The same for what cannot be taken back: Enter is no, only y is yes.
+void app_confirm_careful(struct app *app, const char *title, const char *lines,
+                         void (*yes)(struct app *app));
 // A one-line input; done() runs on Enter with the text.
 void app_prompt(struct app *app, const char *label, const char *initial,
                 void (*done)(struct app *app, const char *text));

@@ -94,19 +94,20 @@ void bars_keys(struct canvas *c, const struct rect *r, enum context context)
 }
 
 // What the keys mean while a dialog has them.
-static void draw_dialog_keys(struct canvas *c, const struct rect *r, enum dialog_kind kind)
+static void draw_dialog_keys(struct canvas *c, const struct rect *r, const struct dialog *d)
 {
     static const char *const words[][2] = {
         [DIALOG_CONFIRM] = {"Yes", "No"},
         [DIALOG_PROMPT] = {"Apply", "Leave"},
         [DIALOG_HELP] = {"Close", "Close"},
     };
+    bool careful = d->kind == DIALOG_CONFIRM && d->careful;
     int col = 1;
 
-    col += canvas_text(c, r, 0, col, ROLE_KEY, "Enter") + 1;
-    col += canvas_text(c, r, 0, col, ROLE_TEXT, words[kind][0]) + 2;
+    col += canvas_text(c, r, 0, col, ROLE_KEY, careful ? "y" : "Enter") + 1;
+    col += canvas_text(c, r, 0, col, ROLE_TEXT, words[d->kind][0]) + 2;
     col += canvas_text(c, r, 0, col, ROLE_KEY, "Esc") + 1;
-    canvas_text(c, r, 0, col, ROLE_TEXT, words[kind][1]);
+    canvas_text(c, r, 0, col, ROLE_TEXT, words[d->kind][1]);
 }
 
 void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
@@ -123,7 +124,7 @@ void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
     }
     r.row = b->keys;
     if (b->keys >= 0 && app->dialog.kind != DIALOG_NONE)
-        draw_dialog_keys(c, &r, app->dialog.kind);
+        draw_dialog_keys(c, &r, &app->dialog);
     else if (b->keys >= 0)
         bars_keys(c, &r, app->screen->context);
     r.row = b->message;

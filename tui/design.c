@@ -190,14 +190,31 @@ static void rename_profile(struct design *d, const char *name)
             snprintf(d->undo[i]->name, sizeof d->undo[i]->name, "%s", name);
 }
 
-int design_save(struct design *d, const char *path, struct err *err)
+// What is written to path: a name that followed the file follows it there.
+static struct spec *spec_for_file(const struct design *d, const char *path)
 {
     struct spec *spec = xmalloc(sizeof *spec);
-    int rc;
 
     *spec = d->spec;
     if (strcmp(path, d->path) && name_follows_file(d))
         profile_file_name(path, spec->name);
+    return spec;
+}
+
+int design_save_changes(const struct design *d, const char *path, bool *keeps_text)
+{
+    struct spec *spec = spec_for_file(d, path);
+    int changes = profile_save_changes(path, spec, keeps_text);
+
+    free(spec);
+    return changes;
+}
+
+int design_save(struct design *d, const char *path, struct err *err)
+{
+    struct spec *spec = spec_for_file(d, path);
+    int rc;
+
     rc = profile_save(path, spec, err);
     if (rc == 0) {
         rename_profile(d, spec->name);

@@ -47,6 +47,8 @@ bool design_dirty(const struct design *d); // differs from what was opened or sa
 // Saves and remembers the path. Under another file name the profile gets the name of that file,
 // unless it was given another name than its file's: runs are called after it.
 int design_save(struct design *d, const char *path, struct err *err);
+// What a save to the file at path would change, as profile_save_changes().
+int design_save_changes(const struct design *d, const char *path, bool *keeps_text);
 // Whether a key has other values in b; a number for more or fewer layers is the same.
 bool design_key_differs(const struct spec_key *key, const struct spec *a, const struct spec *b);
 // "--set KEY=TEXT …", quoted for a shell, that make the saved profile the present one. False when

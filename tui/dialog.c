@@ -23,7 +23,7 @@ static void confirm_key(struct app *app, int key)
     case 'Y':
     case K_ENTER:
         d->kind = DIALOG_NONE;
-        if (d->yes)
+        if (d->yes && !(d->careful && key == K_ENTER))
             d->yes(app);
         return;
     case 'j':
@@ -130,7 +130,7 @@ static void draw_text(struct dialog *d, struct canvas *c, const struct rect *r)
 
 static void draw_confirm(struct dialog *d, struct canvas *c, const struct rect *body)
 {
-    static const char answers[] = "Enter yes   Esc no";
+    const char *answers = d->careful ? "y yes   Enter Esc no" : "Enter yes   Esc no";
     bool framed = body->rows >= 6 && body->cols >= 24;
     int edge = framed ? 1 : 0, margin = framed ? 2 : 0, width;
     struct rect box, in;

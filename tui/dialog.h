@@ -17,6 +17,7 @@ struct dialog {
     char title[DIALOG_TITLE]; // or the input's label
     char text[DIALOG_TEXT];   // of a question, lines
     int top, lines, page;     // scrolling of the text
+    bool careful;             // of a question: Enter is no, only y is yes
     void (*yes)(struct app *app);
     void (*done)(struct app *app, const char *text);
     void (*changed)(struct app *app, const char *text); // NULL text: left with Esc

@@ -58,7 +58,7 @@ static void add_memory(struct buf *out, const struct count *c)
     buf_fmt(out, "memory    about %s, of it %s activations\n", unit_bytes(all, total),
             unit_bytes(act, (double)c->activations_bytes));
     if (available >= 0 && total > available)
-        buf_fmt(out, "          ! more than the %s available here: it will be refused\n",
+        buf_fmt(out, "!         more than the %s available here: it will be refused\n",
                 unit_bytes(all, available));
 }
 

@@ -172,7 +172,9 @@ static void replace(struct app *app)
 
 static void save_as_typed(struct app *app, const char *path)
 {
+    bool keeps_text = false;
     char *lines;
+    int changes;
 
     if (!path[0])
         return;
@@ -180,10 +182,20 @@ static void save_as_typed(struct app *app, const char *path)
         save_to(app, path);
         return;
     }
-    lines = xasprintf("%s exists.\nIt becomes this profile: every value that differs is replaced,"
-                      "\nother models' values too. Comments stay where the values can.",
-                      path);
-    app_confirm(app, "Replace this file?", lines, replace);
+    changes = design_save_changes(app->design, path, &keeps_text);
+    if (changes < 0) {
+        save_to(app, path); // says why it does not
+        return;
+    }
+    if (keeps_text)
+        lines = xasprintf("%s exists.\nIts values of %d key%s change; the rest of its text stays.",
+                          path, changes, changes == 1 ? "" : "s");
+    else
+        lines = xasprintf("%s is another profile, %d key%s differ%s.\n"
+                          "! The whole file is replaced by this profile;\n"
+                          "! its comments and layout are lost.",
+                          path, changes, changes == 1 ? "" : "s", changes == 1 ? "s" : "");
+    app_confirm_careful(app, "Replace this file?", lines, replace);
     free(lines);
 }
 
