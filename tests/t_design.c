@@ -718,6 +718,40 @@ static void help_is_the_key_table(void **state)
     assert_true(shows("ffn width"));
 }
 
+static void a_search_in_help_takes_all_letters(void **state)
+{
+    (void)state;
+    start(NULL);
+    keys("?q");
+    assert_int_equal(app.dialog.kind, DIALOG_NONE);
+    keys("?/quit?");
+    assert_int_equal(app.dialog.kind, DIALOG_HELP);
+    assert_string_equal(app.dialog.help.search.text, "quit?");
+    keys("\033\033");
+    assert_int_equal(app.dialog.kind, DIALOG_NONE);
+    keys("?seq");
+    assert_string_equal(app.dialog.help.search.text, "seq");
+    keys("\033q");
+    assert_int_equal(app.dialog.kind, DIALOG_NONE);
+    assert_false(app.quit);
+}
+
+static void a_long_message_is_shown_whole(void **state)
+{
+    (void)state;
+    start(NULL);
+    app_message(&app, ROLE_WARN, "%s",
+                "a reason that is a good deal longer than the eighty columns of a terminal, and "
+                "behind it the remedy: turn it off and on");
+    for (int rows = 20; rows < 60; rows += 10) {
+        draw(rows, 80, true);
+        assert_true(shows("a reason that is") && shows("off and on"));
+        assert_true(shows("same as:"));
+    }
+    draw(7, 40, true); // where there is no room for it the line stays one
+    assert_true(shows("a reason that is"));
+}
+
 static void an_idle_workbench_never_wakes(void **state)
 {
     (void)state;
@@ -831,6 +865,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(bars_are_as_high_as_their_values),
         cmocka_unit_test(the_key_bar_keeps_the_most_important_keys),
         cmocka_unit_test(help_is_the_key_table),
+        cmocka_unit_test(a_search_in_help_takes_all_letters),
+        cmocka_unit_test(a_long_message_is_shown_whole),
         cmocka_unit_test(an_idle_workbench_never_wakes),
         cmocka_unit_test(one_edit_counts_once),
         cmocka_unit_test(launching_shows_what_will_run_and_asks),

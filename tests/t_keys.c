@@ -55,6 +55,8 @@ static void global_keys_work_in_every_context_unless_taken(void **state)
     }
     assert_int_equal(keys_find(CTX_RUNS, 'j'), CMD_DOWN);
     assert_int_equal(keys_find(CTX_DESIGN, 'j'), CMD_STEP_DOWN);
+    assert_int_equal(keys_find(CTX_RUNS, 'G'), CMD_LAST);
+    assert_int_equal(keys_find(CTX_RUNS, K_END), CMD_LAST);
     assert_int_equal(keys_find(CTX_DESIGN, 0), CMD_NONE);
     assert_int_equal(keys_find(CTX_DESIGN, 0x1f600), CMD_NONE);
 }

@@ -10,6 +10,7 @@
 #include "tui/app.h"
 #include "tui/monitor.h"
 #include "tui/monitor_state.h"
+#include "tui/run_words.h"
 
 static const struct size {
     int rows, cols;
@@ -403,6 +404,24 @@ static void orders_reach_the_host_and_refusals_are_told(void **state)
     control_close(server);
 }
 
+static void the_speed_of_an_ended_run_is_its_mean(void **state)
+{
+    struct app *app = *state;
+    char dir[512], mean[WORD_SIZE], want[2 * WORD_SIZE];
+
+    fake_run_make("a", RUN_RUNNING, 433, dir);
+    monitor_watch(app, dir);
+    expect(app, 20, 80, true, " mean", false);
+    fake_run_unlock();
+    fake_run_make("b", RUN_DONE, 1099, dir);
+    monitor_watch(app, dir);
+    word_count(mean, FAKE_TOKENS_PER_STEP / 0.25); // as fake_run.c counts its time
+    snprintf(want, sizeof(want), "%s tok/s mean", mean);
+    expect(app, 20, 80, true, want, true);
+    snprintf(want, sizeof(want), "%s mean", mean);
+    expect(app, 26, 100, true, want, true);
+}
+
 static void ended_run_refuses_orders_in_words(void **state)
 {
     struct app *app = *state;
@@ -436,6 +455,7 @@ int main(void)
         TEST(quiet_run_needs_no_redraw),
         TEST(resumed_run_redraws_its_rewritten_part),
         TEST(orders_reach_the_host_and_refusals_are_told),
+        TEST(the_speed_of_an_ended_run_is_its_mean),
         TEST(ended_run_refuses_orders_in_words),
     };
 

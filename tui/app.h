@@ -19,7 +19,7 @@ struct app {
     struct monitor *monitor;
     struct runs_view *runs;
     struct launch *launch;
-    char message[256]; // shown above the key bar until the next key
+    char message[600]; // shown above the key bar until the next key
     enum role message_role;
     struct form form;
     int cols; // of the last drawing

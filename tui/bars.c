@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tui/help.h"
+#include "tui/wrap.h"
 
 static const struct screen *const screens[] = {&screen_design, &screen_monitor, &screen_runs};
 enum { N_SCREENS = sizeof screens / sizeof *screens };
@@ -110,6 +111,25 @@ static void draw_dialog_keys(struct canvas *c, const struct rect *r, const struc
     canvas_text(c, r, 0, col, ROLE_TEXT, words[d->kind][1]);
 }
 
+// A long message takes lines of the body above its own: the advice stands at its end.
+static void draw_message(const struct app *app, struct canvas *c, const struct bars *b)
+{
+    int lines = wrap_lines(app->message, c->cols - 2), most = b->body.rows / 4;
+    struct rect r, text;
+
+    lines = lines > most ? most : lines;
+    if (lines < 2) {
+        r = (struct rect){b->message, 0, 1, c->cols};
+        canvas_fill(c, &r, ROLE_TEXT, ' ');
+        canvas_cut(c, &r, 0, 1, app->message_role, app->message);
+        return;
+    }
+    r = (struct rect){b->message - lines + 1, 0, lines, c->cols};
+    text = (struct rect){r.row, 1, lines, c->cols - 2};
+    canvas_fill(c, &r, ROLE_TEXT, ' ');
+    wrap_text(c, &text, 0, lines, app->message_role, app->message);
+}
+
 void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
 {
     struct rect r = {b->tabs, 0, 1, c->cols};
@@ -127,9 +147,6 @@ void bars_draw(struct app *app, struct canvas *c, const struct bars *b)
         draw_dialog_keys(c, &r, &app->dialog);
     else if (b->keys >= 0)
         bars_keys(c, &r, app->screen->context);
-    r.row = b->message;
-    if (app->message[0]) {
-        canvas_fill(c, &r, ROLE_TEXT, ' ');
-        canvas_cut(c, &r, 0, 1, app->message_role, app->message);
-    }
+    if (app->message[0])
+        draw_message(app, c, b);
 }

@@ -46,10 +46,10 @@ bool help_key(struct help *h, int key)
         if (h->search.len == 0)
             return false;
         edit_set(&h->search, "");
+        h->searching = false;
         return true;
     case K_ENTER:
     case K_F1:
-    case '?':
         return false;
     case K_DOWN:
         scroll(h, 1);
@@ -70,11 +70,20 @@ bool help_key(struct help *h, int key)
         scroll(h, h->lines);
         return true;
     case 'q':
-        if (h->search.len == 0)
+    case '?':
+        if (!h->searching)
             return false;
+        break;
+    case '/':
+        if (!h->searching) {
+            h->searching = true;
+            return true;
+        }
     }
-    if (edit_key(&h->search, key))
+    if (edit_key(&h->search, key)) {
+        h->searching = true;
         h->top = 0;
+    }
     return true;
 }
 
@@ -140,7 +149,7 @@ void help_draw(struct help *h, struct canvas *c, const struct rect *r)
     canvas_fill(c, r, ROLE_TEXT, ' ');
     used = canvas_text(c, r, 0, 1, ROLE_TITLE, "Keys of ");
     used += canvas_text(c, r, 0, 1 + used, ROLE_TITLE, h->title);
-    used += canvas_text(c, r, 0, 1 + used, ROLE_DIM, "   type to search: ");
+    used += canvas_text(c, r, 0, 1 + used, ROLE_DIM, "   / or type to search: ");
     h->lines = n;
     h->page = list.rows > 0 ? list.rows : 0;
     scroll(h, 0);
@@ -156,7 +165,10 @@ void help_draw(struct help *h, struct canvas *c, const struct rect *r)
     }
     if (n == 0)
         canvas_text(c, &list, 0, 1, ROLE_DIM, "no key does that; Esc shows all");
-    canvas_fmt(c, r, r->rows - 1, 1, ROLE_DIM, "Up Down PgUp PgDn scroll   Esc closes%s",
+    canvas_fmt(c, r, r->rows - 1, 1, ROLE_DIM, "Up Down PgUp PgDn scroll   %s%s",
+               h->search.len  ? "Esc shows all"
+               : h->searching ? "Esc closes"
+                              : "q or Esc closes",
                h->top + h->page < n ? "   (more below)" : "");
     edit_draw(&h->search, c, r, 0, 1 + used, r->cols - used - 2);
 }

@@ -109,6 +109,8 @@ const struct key_binding key_table[] = {
      "go on from its last checkpoint"},
     {CTX_RUNS, CMD_EDIT, 'E', 0, 0, "E", "Edit", 5, "run", "its profile as a new design"},
     {CTX_RUNS, CMD_DELETE, 'D', 0, 0, "D", "Delete", 6, "run", "move it to runs/.trash (asks)"},
+    {CTX_RUNS, CMD_FIRST, 'g', '0', K_HOME, "g 0 Home", NULL, 0, "list", "first run"},
+    {CTX_RUNS, CMD_LAST, 'G', '$', K_END, "G $ End", NULL, 0, "list", "last run"},
     {CTX_RUNS, CMD_SORT, '>', 0, 0, ">", "Sort", 7, "list", "sort by the next column"},
     {CTX_RUNS, CMD_SORT_BACK, '<', 0, 0, "<", NULL, 0, "list", "sort by the previous column"},
 };

@@ -61,6 +61,24 @@ void monitor_heartbeat(const struct monitor *m, double now, char *out, size_t si
     }
 }
 
+// Of a run that has ended the last moment says little: the mean of all its training does.
+static bool is_mean(const struct run_status *st)
+{
+    return !run_state_is_live(st->state) && st->elapsed_s > 0 && st->tokens > 0;
+}
+
+static double speed(const struct run_status *st)
+{
+    return is_mean(st) ? (double)st->tokens / st->elapsed_s : st->tokens_per_s;
+}
+
+static void speed_text(const struct run_status *st, char *out, size_t size)
+{
+    char number[WORD_SIZE];
+
+    snprintf(out, size, "%s tok/s%s", word_count(number, speed(st)), is_mean(st) ? " mean" : "");
+}
+
 // ---- header -------------------------------------------------------------------------------------
 
 static void draw_bar(struct canvas *c, const struct rect *r, int row, int col, int width, double f)
@@ -180,7 +198,7 @@ static void draw_header_bottom(struct monitor *m, struct canvas *c, const struct
     snprintf(text, sizeof(text), "%s / %s tok", word_count(a, (double)st->tokens),
              st->total_tokens > 0 ? word_count(b, (double)st->total_tokens) : "—");
     col = piece(c, r, 1, col, ROLE_TEXT, text);
-    snprintf(text, sizeof(text), "%s tok/s", word_count(a, st->tokens_per_s));
+    speed_text(st, text, sizeof(text));
     col = piece(c, r, 1, col, ROLE_TEXT, text);
     eta_text(st, now, text, sizeof(text));
     col = piece(c, r, 1, col, ROLE_TEXT, text);
@@ -244,7 +262,7 @@ static void draw_numbers(const struct monitor *m, struct canvas *c, const struct
     number(c, r, &row, "train loss", word_number(v, st->train_loss, 3), NULL);
     number(c, r, &row, "grad norm", word_number(v, st->grad_norm, 2), NULL);
     number(c, r, &row, "lr", word_small(v, st->lr), NULL);
-    number(c, r, &row, "tokens/s", word_count(v, st->tokens_per_s), NULL);
+    number(c, r, &row, "tokens/s", word_count(v, speed(st)), is_mean(st) ? "mean" : NULL);
     number(c, r, &row, "mfu", word_percent(v, st->mfu), NULL);
     if (row < r->rows && isfinite(st->mfu))
         canvas_text(c, r, row++, 2, ROLE_DIM, "of the sgemm ceiling");
@@ -321,7 +339,7 @@ static void draw_compact_numbers(const struct run_status *st, struct canvas *c,
     snprintf(text, sizeof(text), "on %s tok", word_count(v, (double)st->val_tokens));
     if (st->val_tokens > 0)
         col = piece(c, r, 1, col - 1, ROLE_DIM, text);
-    snprintf(text, sizeof(text), "%s tok/s", word_count(v, st->tokens_per_s));
+    speed_text(st, text, sizeof(text));
     col = piece(c, r, 1, col, ROLE_TEXT, text);
     snprintf(text, sizeof(text), "best %s", word_ppl(v, exp(st->best_val_loss)));
     piece(c, r, 1, col, ROLE_DIM, text);

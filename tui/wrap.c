@@ -25,6 +25,17 @@ static int break_at(const char *text, int cols)
     return used <= cols ? len : cut;
 }
 
+int wrap_lines(const char *text, int cols)
+{
+    int lines = 0;
+
+    for (; *text && cols >= 1; lines++) {
+        text += break_at(text, cols);
+        text += strspn(text, " ");
+    }
+    return lines;
+}
+
 int wrap_text(struct canvas *c, const struct rect *r, int row, int lines, enum role role,
               const char *text)
 {

@@ -9,4 +9,7 @@
 int wrap_text(struct canvas *c, const struct rect *r, int row, int lines, enum role role,
               const char *text);
 
+// Lines that text takes in `cols` columns.
+int wrap_lines(const char *text, int cols);
+
 #endif
