@@ -8,6 +8,7 @@
 #include "engine/control.h"
 #include "tests/fake_run.h"
 #include "tui/app.h"
+#include "tui/launch.h"
 #include "tui/monitor.h"
 #include "tui/monitor_state.h"
 #include "tui/run_words.h"
@@ -32,6 +33,7 @@ static int teardown(void **state)
     struct app *app = *state;
 
     monitor_free(app->monitor);
+    launch_free(app->launch);
     free(app);
     fake_run_unlock();
     runs_set_dir(NULL);
@@ -431,6 +433,32 @@ static void ended_run_refuses_orders_in_words(void **state)
     monitor_watch(app, dir);
     assert_true(screen_monitor.command(app, CMD_PAUSE));
     assert_string_equal(app->message, "cannot pause a: it is done");
+    assert_int_equal(keys_find(CTX_MONITOR, 'R'), CMD_RESUME_RUN);
+    assert_true(screen_monitor.command(app, CMD_RESUME_RUN));
+    assert_non_null(strstr(app->message, "reached its end"));
+    fake_run_make("b", RUN_STOPPED, 433, dir);
+    monitor_watch(app, dir);
+    assert_true(screen_monitor.command(app, CMD_PAUSE));
+    assert_string_equal(app->message, "cannot pause b: it is stopped; R continues it");
+    fake_run_make("c", RUN_RUNNING, 433, dir);
+    monitor_watch(app, dir);
+    assert_true(screen_monitor.command(app, CMD_RESUME_RUN));
+    assert_string_equal(app->message, "c is running already");
+}
+
+static void a_run_lost_elsewhere_is_continued_only_after_a_question(void **state)
+{
+    struct app *app = *state;
+    struct run_status st;
+
+    run_status_init(&st);
+    snprintf(st.id, sizeof(st.id), "far");
+    snprintf(st.host, sizeof(st.host), "not-%.50s", run_host_name());
+    st.state = RUN_LOST;
+    launch_resume(app, t_path("far"), &st);
+    assert_int_equal(app->dialog.kind, DIALOG_CONFIRM);
+    assert_non_null(strstr(app->dialog.text, "not-"));
+    assert_false(launch_busy(app));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -457,6 +485,7 @@ int main(void)
         TEST(orders_reach_the_host_and_refusals_are_told),
         TEST(the_speed_of_an_ended_run_is_its_mean),
         TEST(ended_run_refuses_orders_in_words),
+        TEST(a_run_lost_elsewhere_is_continued_only_after_a_question),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

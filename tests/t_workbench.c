@@ -212,6 +212,13 @@ static void whole_session_from_drawing_to_stopping(void **state)
     assert_goes_on("tiny-1");
     pty_send(p, "\r");
     pty_wait(p, "RUNNING");
+    pty_send(p, "S");
+    pty_wait(p, "Stop this run?");
+    pty_send(p, "y");
+    pty_wait(p, "STOPPED");
+    pty_send(p, "R"); // in Monitor too
+    pty_wait(p, "RUNNING");
+    assert_goes_on("tiny-1");
     pty_send(p, "q");
     assert_int_equal(pty_wait_exit(p), 0);
     pty_free(p);

@@ -13,7 +13,7 @@ struct help {
     enum context context;
     const char *title; // of the screen
     struct edit search;
-    bool searching; // begun: all letters go to the search, q and ? too
+    bool searching;       // begun: all letters go to the search, q and ? too
     int top, lines, page; // scrolling; lines and page are known after drawing
 };
 

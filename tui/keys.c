@@ -95,6 +95,8 @@ const struct key_binding key_table[] = {
     {CTX_MONITOR, CMD_PAUSE, 'P', 0, 0, "P", "Pause", 3, "run", "pause, or go on"},
     {CTX_MONITOR, CMD_STOP, 'S', 0, 0, "S", "Stop", 4, "run",
      "stop after this step, with a checkpoint (asks)"},
+    {CTX_MONITOR, CMD_RESUME_RUN, 'R', 0, 0, "R", "Resume", 14, "run",
+     "go on from its last checkpoint, when it has ended early"},
     {CTX_MONITOR, CMD_METRIC, 'm', 0, 0, "m", "Metric", 6, "picture", "next metric"},
     {CTX_MONITOR, CMD_AXIS, 'x', 0, 0, "x", "Axis", 7, "picture",
      "tokens, steps, hours or FLOPs across"},

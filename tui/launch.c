@@ -11,11 +11,29 @@
 #include "tui/action.h"
 #include "tui/app.h"
 #include "tui/design.h"
+#include "tui/run_words.h"
 
 struct launch {
     struct action action;
     char id[RUN_ID_SIZE]; // asked about, then started
+    char dir[512];        // of a run that is continued
+    bool resumes;
 };
+
+static struct launch *state(struct app *app)
+{
+    if (!app->launch)
+        app->launch = xcalloc(1, sizeof *app->launch);
+    return app->launch;
+}
+
+static bool is_free(struct app *app)
+{
+    if (!launch_busy(app))
+        return true;
+    app_message(app, ROLE_WARN, "%s is still starting", app->launch->id);
+    return false;
+}
 
 static void add_size(struct buf *out, const struct spec *s, const struct count *c)
 {
@@ -157,6 +175,7 @@ static void start(struct app *app)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
         return;
     }
+    l->resumes = false;
     action_start(&l->action, ACTION_SPAWN, dir, "start");
     app_watch_run(app, dir);
     app_message(app, ROLE_DIM, "starting %s", l->id);
@@ -167,24 +186,65 @@ void launch_ask(struct app *app)
     const struct design *d = app->design;
     char dir[SPEC_PATH_SIZE], text[DIALOG_TEXT];
 
-    if (!app->launch)
-        app->launch = xcalloc(1, sizeof *app->launch);
-    if (launch_busy(app)) {
-        app_message(app, ROLE_WARN, "%s is still starting", app->launch->id);
-        return;
-    }
-    if (!valid(app, &d->spec))
+    if (!is_free(app) || !valid(app, &d->spec))
         return;
     if (!d->spec.data.train[0] || !d->spec.data.val[0]) {
         app_message(app, ROLE_ERROR,
                     "set data.train and data.val with e; lathe data prepare gcide makes a pair");
         return;
     }
-    run_next_id(&d->spec, app->launch->id);
+    run_next_id(&d->spec, state(app)->id);
     snprintf(dir, sizeof dir, "%s/%s", runs_dir(), app->launch->id);
     launch_describe(&d->spec, &d->saved, &d->count, design_dirty(d) ? "" : d->path, dir, text,
                     sizeof text);
     app_confirm(app, "Train this?", text, start);
+}
+
+// ---- continuing ---------------------------------------------------------------------------------
+
+static void resume(struct app *app)
+{
+    struct launch *l = app->launch;
+
+    l->resumes = true;
+    action_start(&l->action, ACTION_SPAWN, l->dir, "continue");
+    app_message(app, ROLE_DIM, "starting %s …", l->id);
+}
+
+static void ask_elsewhere(struct app *app, const struct run_status *st)
+{
+    char age[WORD_SIZE];
+    char *lines = xasprintf("%s was process %d on %s, silent for %s.\n"
+                            "Two processes must not continue one run.\n"
+                            "Continue it here only if that one is gone.",
+                            st->id, st->pid, st->host, word_age(age, run_now() - st->heartbeat));
+
+    app_confirm(app, "Continue a run of another machine?", lines, resume);
+    free(lines);
+}
+
+void launch_resume(struct app *app, const char *dir, const struct run_status *st)
+{
+    struct launch *l;
+
+    if (run_state_is_live(st->state)) {
+        app_message(app, ROLE_WARN, "%s is %s already", st->id, run_state_name(st->state));
+        return;
+    }
+    if (st->state == RUN_DONE) {
+        app_message(app, ROLE_WARN,
+                    "%s reached its end; E on Runs makes a new design of its profile", st->id);
+        return;
+    }
+    if (!is_free(app))
+        return;
+    l = state(app);
+    snprintf(l->id, sizeof l->id, "%s", st->id);
+    snprintf(l->dir, sizeof l->dir, "%s", dir);
+    if (st->state == RUN_LOST && strcmp(st->host, run_host_name()))
+        ask_elsewhere(app, st);
+    else
+        resume(app);
 }
 
 bool launch_poll(struct app *app)
@@ -194,8 +254,10 @@ bool launch_poll(struct app *app)
 
     if (!l || !action_poll(&l->action))
         return false;
+    if (l->action.ok && l->resumes)
+        app_message(app, ROLE_TEXT, "%s goes on", l->id);
     if (l->action.ok)
-        return false;
+        return l->resumes;
     app_message(app, ROLE_ERROR, "%s did not start: %s", l->id,
                 err_format(&l->action.err, text, sizeof text));
     return true;

@@ -1,5 +1,5 @@
-// Starting a run from a design: what will be run, the question, and the process of its own that
-// trains it. UI thread only; the start itself waits on another thread.
+// Starting a run from a design, and continuing one: what will be run, the question, and the process
+// of its own that trains it. UI thread only; the start itself waits on another thread.
 #ifndef TUI_LAUNCH_H
 #define TUI_LAUNCH_H
 
@@ -7,12 +7,15 @@
 #include <stddef.h>
 
 #include "engine/count.h"
+#include "engine/run.h"
 #include "engine/spec.h"
 
 struct app;
 struct launch;
 
-void launch_ask(struct app *app);  // the question for the present design
+void launch_ask(struct app *app); // the question for the present design
+// Continues a run that has ended early, or says why not; asks when another machine may host it.
+void launch_resume(struct app *app, const char *dir, const struct run_status *st);
 bool launch_poll(struct app *app); // true when the message line changed
 bool launch_busy(const struct app *app);
 const char *launch_id(const struct app *app); // of the run that was started last

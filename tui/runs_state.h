@@ -3,7 +3,6 @@
 #ifndef TUI_RUNS_STATE_H
 #define TUI_RUNS_STATE_H
 
-#include "tui/action.h"
 #include "tui/canvas.h"
 #include "tui/list.h"
 #include "tui/monitor_state.h"
@@ -13,8 +12,7 @@ struct runs_view {
     struct runs_index index;
     struct list list;
     struct monitor detail; // follows the run under the cursor, for its curve
-    struct action action;
-    char ask_id[64]; // the run a question on screen is about
+    char ask_id[64];       // the run a question on screen is about
 };
 
 // The run under the cursor, NULL when there is none.

@@ -7,6 +7,7 @@
 
 #include "engine/buf.h"
 #include "tui/app.h"
+#include "tui/launch.h"
 #include "tui/monitor.h"
 #include "tui/monitor_state.h"
 #include "tui/run_words.h"
@@ -173,7 +174,7 @@ static bool answers(struct app *app, const char *wish)
         return true;
     app_message(app, ROLE_WARN, "cannot %s %s: it is %s%s", wish, st->id, run_state_name(st->state),
                 st->state == RUN_STOPPED || st->state == RUN_LOST || st->state == RUN_FAILED
-                    ? "; R on Runs continues it"
+                    ? "; R continues it"
                     : "");
     return false;
 }
@@ -194,7 +195,7 @@ static void ask_stop(struct app *app)
     lines =
         xasprintf("%s is at step %s of %s.\n"
                   "It writes a checkpoint after this step and ends.\n"
-                  "R on Runs continues it from there.",
+                  "R continues it from there.",
                   st->id, unit_thousands(step, st->step), unit_thousands(total, st->total_steps));
     app_confirm(app, "Stop this run?", lines, stop_confirmed);
     free(lines);
@@ -315,6 +316,9 @@ static bool control_command(struct app *app, enum command cmd)
         if (answers(app, "stop"))
             ask_stop(app);
         return true;
+    case CMD_RESUME_RUN:
+        launch_resume(app, m->follow.dir, &m->follow.status);
+        return true;
     default:
         return false;
     }
@@ -329,7 +333,7 @@ static bool command(struct app *app, enum command cmd)
         return true;
     }
     if (!m->open) {
-        if (cmd != CMD_CHECKPOINT && cmd != CMD_PAUSE && cmd != CMD_STOP)
+        if (cmd != CMD_CHECKPOINT && cmd != CMD_PAUSE && cmd != CMD_STOP && cmd != CMD_RESUME_RUN)
             return false;
         app_message(app, ROLE_WARN, "no run is watched");
         return true;

@@ -7,6 +7,7 @@
 
 #include "engine/buf.h"
 #include "tui/app.h"
+#include "tui/launch.h"
 #include "tui/run_words.h"
 #include "tui/runs_state.h"
 #include "tui/runs_view.h"
@@ -31,7 +32,6 @@ void runs_view_free(struct runs_view *v)
         return;
     monitor_close(&v->detail);
     runs_index_release(&v->index);
-    action_release(&v->action);
     free(v);
 }
 
@@ -79,50 +79,6 @@ static bool poll_detail(struct runs_view *v)
 }
 
 // ---- orders -------------------------------------------------------------------------------------
-
-static void spawn(struct app *app, const char *id)
-{
-    struct runs_view *v = state(app);
-    char dir[512];
-
-    snprintf(dir, sizeof(dir), "%s/%s", runs_dir(), id);
-    if (!action_start(&v->action, ACTION_SPAWN, dir, "continue"))
-        app_message(app, ROLE_WARN, "still starting another run");
-    else
-        app_message(app, ROLE_DIM, "starting %s …", id);
-}
-
-static void spawn_confirmed(struct app *app)
-{
-    spawn(app, state(app)->ask_id);
-}
-
-static void ask_elsewhere(struct app *app, const struct run_status *st)
-{
-    struct runs_view *v = state(app);
-    char age[WORD_SIZE];
-    char *lines = xasprintf("%s was process %d on %s, silent for %s.\n"
-                            "Two processes must not continue one run.\n"
-                            "Continue it here only if that one is gone.",
-                            st->id, st->pid, st->host, word_age(age, run_now() - st->heartbeat));
-
-    snprintf(v->ask_id, sizeof(v->ask_id), "%s", st->id);
-    app_confirm(app, "Continue a run of another machine?", lines, spawn_confirmed);
-    free(lines);
-}
-
-static void resume(struct app *app, const struct run_status *st)
-{
-    if (run_state_is_live(st->state))
-        app_message(app, ROLE_WARN, "%s is %s already", st->id, run_state_name(st->state));
-    else if (st->state == RUN_DONE)
-        app_message(app, ROLE_WARN, "%s reached its end; E makes a new design of its profile",
-                    st->id);
-    else if (st->state == RUN_LOST && strcmp(st->host, run_host_name()))
-        ask_elsewhere(app, st);
-    else
-        spawn(app, st->id);
-}
 
 static double tree_bytes(const char *path, int depth)
 {
@@ -191,19 +147,6 @@ static void ask_delete(struct app *app, const struct run_status *st)
     free(lines);
 }
 
-static void report(struct app *app)
-{
-    struct runs_view *v = state(app);
-    const char *id = strrchr(v->action.run_dir, '/');
-    char text[1600];
-
-    id = id ? id + 1 : v->action.run_dir;
-    if (v->action.ok)
-        app_message(app, ROLE_TEXT, "%s goes on; Enter watches it", id);
-    else
-        app_message(app, ROLE_ERROR, "%s: %s", id, err_format(&v->action.err, text, sizeof(text)));
-}
-
 static void sort(struct runs_view *v, int step)
 {
     char id[64];
@@ -246,7 +189,7 @@ static bool entry_command(struct app *app, enum command cmd)
     else if (cmd == CMD_EDIT)
         app_edit_run(app, dir);
     else if (cmd == CMD_RESUME_RUN)
-        resume(app, &e->status);
+        launch_resume(app, dir, &e->status);
     else
         ask_delete(app, &e->status);
     return true;
@@ -269,10 +212,6 @@ static bool tick(struct app *app)
     bool changed = poll_index(v);
 
     changed |= poll_detail(v);
-    if (action_poll(&v->action)) {
-        report(app);
-        changed = true;
-    }
     return changed;
 }
 
@@ -283,8 +222,6 @@ static int wait_ms(struct app *app)
 
     if (v->detail.open && v->detail.follow.behind)
         return 5;
-    if (v->action.busy)
-        return 100;
     // the cursor moved: its curve soon, but not while keys repeat
     if (e && !(v->detail.open && !strcmp(v->detail.follow.status.id, e->status.id)))
         return 150;
