@@ -24,6 +24,7 @@
 #define ENGINE_TRAINER_H
 
 #include "engine/err.h"
+#include "engine/model.h"
 #include "engine/run.h"
 #include "engine/runlog.h"
 #include "engine/spec.h"
@@ -50,5 +51,8 @@ void trainer_free(struct trainer *t); // joins
 
 // Bytes of memory this process may still take, as the check before training sees it; -1 = unknown.
 double trainer_memory_available(void);
+// Bytes that check asks for, checkpoints included; plan gets the parts.
+double trainer_memory_needed(const struct spec *spec, struct model_sizes sizes,
+                             struct model_plan *plan);
 
 #endif

@@ -60,14 +60,20 @@ double trainer_memory_available(void)
 }
 
 // Writing a checkpoint takes as much again as the moments, for a while.
+double trainer_memory_needed(const struct spec *spec, struct model_sizes sizes,
+                             struct model_plan *plan)
+{
+    model_plan(spec, sizes, plan);
+    return (double)plan->total + (double)plan->moments;
+}
+
 static int check_memory(struct trainer *t, struct err *err)
 {
     char need[UNIT_SIZE], have[UNIT_SIZE], acts[UNIT_SIZE];
     double available = trainer_memory_available(), asked;
     struct model_plan plan;
 
-    model_plan(&t->spec, model_sizes_of(t->be), &plan);
-    asked = (double)plan.total + (double)plan.moments;
+    asked = trainer_memory_needed(&t->spec, model_sizes_of(t->be), &plan);
     if (available < 0 || asked <= available)
         return 0;
     return err_set(err,

@@ -275,6 +275,47 @@ static void wrong_shapes_are_explained(void **state)
     assert_false(shape_parse("vanilla 1 x", &source, why));
 }
 
+static void a_shape_begins_with_what_the_lane_had(void **state)
+{
+    struct model_spec *m;
+    struct lane_source had;
+    char initial[96];
+
+    (void)state;
+    start("profiles/A/crown18.yaml");
+    m = &app.design->spec.model;
+    had = m->source[LANE_FFN];
+    assert_int_equal(had.shape, SHAPE_CROWN);
+    shape_format(&had, initial, sizeof initial);
+    keys("kkg");                                          // edited by hand: the former points
+    assert_true(m->source[LANE_FFN].shape != SHAPE_LIST); // the preview
+    assert_string_equal(app.dialog.edit.text, initial);
+    keys("\033");
+    start(NULL); // a list, from nowhere: through the layers it has
+    keys("V=128\n");
+    app.design->spec.model.source[LANE_FFN] = (struct lane_source){.shape = SHAPE_LIST};
+    m = &app.design->spec.model;
+    m->d_model = 128;
+    for (int i = 0; i < app.design->n_undo; i++)
+        app.design->undo[i]->model = *m;
+    design_shape(app.design, &had);
+    assert_string_equal(shape_format(&had, initial, sizeof initial), "uniform 1");
+    m->lane[LANE_FFN][(m->n_layers - 1) / 2] = 512;
+    design_shape(app.design, &had);
+    assert_string_equal(shape_format(&had, initial, sizeof initial), "crown 1 4 1");
+    m->lane[LANE_FFN][m->n_layers - 1] = 1024;
+    design_shape(app.design, &had);
+    assert_string_equal(shape_format(&had, initial, sizeof initial), "vanilla 1 8");
+    m->head_dim = 32;
+    app.design->lane = LANE_HEADS;
+    for (int i = 0; i < app.design->n_undo; i++)
+        app.design->undo[i]->model.source[LANE_HEADS].shape = SHAPE_LIST;
+    for (int i = 0; i < m->n_layers; i++)
+        m->lane[LANE_HEADS][i] = 2;
+    design_shape(app.design, &had);
+    assert_string_equal(shape_format(&had, initial, sizeof initial), "uniform 0.5");
+}
+
 static void heads_carry_their_kv_heads(void **state)
 {
     (void)state;
@@ -796,6 +837,29 @@ static void launching_shows_what_will_run_and_asks(void **state)
     assert_false(launch_busy(&app));
 }
 
+static void the_question_warns_of_what_will_go_wrong(void **state)
+{
+    (void)state;
+    start(NULL);
+    keys("\n");
+    assert_null(strstr(app.dialog.text, "!"));
+    keys("\033");
+    app.design->spec.optim.warmup_steps = spec_total_steps(&app.design->spec) + 1;
+    keys("\n");
+    draw(40, 100, true);
+    assert_true(shows("!         optim.warmup_steps"));
+    keys("\033");
+    start(NULL);
+    // more than any machine has; the check counts the activations of the micro-batch
+    app.design->spec.train.seq_len = 1 << 16;
+    app.design->spec.train.micro_batch_size = 1 << 12;
+    app.design->spec.train.global_batch_size = 1 << 12;
+    keys("\n");
+    draw(40, 100, true);
+    assert_true(shows("available: will be refused"));
+    keys("\033");
+}
+
 static void the_question_names_the_run_that_will_be_made(void **state)
 {
     struct err err = ERR_INIT;
@@ -847,6 +911,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_edit_after_undo_forgets_the_redone),
         cmocka_unit_test(a_shape_is_previewed_and_left_without_a_trace),
         cmocka_unit_test(wrong_shapes_are_explained),
+        cmocka_unit_test(a_shape_begins_with_what_the_lane_had),
         cmocka_unit_test(heads_carry_their_kv_heads),
         cmocka_unit_test(saving_and_opening_gives_the_same_profile),
         cmocka_unit_test(saving_again_goes_to_the_same_file),
@@ -870,6 +935,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_idle_workbench_never_wakes),
         cmocka_unit_test(one_edit_counts_once),
         cmocka_unit_test(launching_shows_what_will_run_and_asks),
+        cmocka_unit_test(the_question_warns_of_what_will_go_wrong),
         cmocka_unit_test(the_question_names_the_run_that_will_be_made),
         cmocka_unit_test(a_profile_without_data_is_not_launched),
     };

@@ -498,6 +498,40 @@ void design_pin(struct design *d)
     snprintf(d->reference_name, sizeof d->reference_name, "%s, edit %d", d->spec.name, d->at);
 }
 
+// ---- the shape that a lane has or had ------------------------------------------------------------
+
+static double multiple(const struct model_spec *m, enum lane lane, int layer)
+{
+    double unit = lane == LANE_HEADS ? m->head_dim : 1;
+    double v = rint(100 * m->lane[lane][layer] * unit / m->d_model) / 100;
+
+    return v > 0.01 ? v : 0.01;
+}
+
+// The simplest shape through the first, the middle and the last layer.
+static void fit_shape(const struct model_spec *m, enum lane lane, struct lane_source *out)
+{
+    int last = m->n_layers - 1;
+    double a = multiple(m, lane, 0), b = multiple(m, lane, last / 2), c = multiple(m, lane, last);
+
+    *out = (struct lane_source){.shape = SHAPE_CROWN, .points = {a, b, c}};
+    if (a == b && b == c)
+        *out = (struct lane_source){.shape = SHAPE_UNIFORM, .points = {a}};
+    else if ((a <= b && b <= c) || (a >= b && b >= c))
+        *out = (struct lane_source){.shape = SHAPE_VANILLA, .points = {a, c}};
+    out->n_points = gen_points(out->shape);
+}
+
+void design_shape(const struct design *d, struct lane_source *out)
+{
+    for (int i = d->at; i >= 0; i--)
+        if (d->undo[i]->model.source[d->lane].shape >= SHAPE_UNIFORM) {
+            *out = d->undo[i]->model.source[d->lane];
+            return;
+        }
+    fit_shape(&d->spec.model, d->lane, out);
+}
+
 // ---- shapes as text -----------------------------------------------------------------------------
 
 static bool known_shape(const char *word, size_t len, enum shape *shape)

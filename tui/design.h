@@ -49,6 +49,9 @@ bool design_dirty(const struct design *d); // differs from what was opened or sa
 int design_save(struct design *d, const char *path, struct err *err);
 // What a save to the file at path would change, as profile_save_changes().
 int design_save_changes(const struct design *d, const char *path, bool *keeps_text);
+// The shape to begin with when the present lane gets one: what it has, had before it was edited by
+// hand, or else one through the first, middle and last layer. For FFN widths and heads.
+void design_shape(const struct design *d, struct lane_source *out);
 // Whether a key has other values in b; a number for more or fewer layers is the same.
 bool design_key_differs(const struct spec_key *key, const struct spec *a, const struct spec *b);
 // "--set KEY=TEXT …", quoted for a shell, that make the saved profile the present one. False when

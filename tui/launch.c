@@ -66,18 +66,20 @@ static void add_optimizer(struct buf *out, const struct spec *s)
     buf_fmt(out, "; weight decay %g\n", o->weight_decay);
 }
 
-static void add_memory(struct buf *out, const struct count *c)
+static void add_memory(struct buf *out, const struct spec *s, const struct count *c)
 {
+    struct model_plan plan;
     char all[UNIT_SIZE], act[UNIT_SIZE];
     double total = (double)c->weights_bytes + (double)c->gradients_bytes +
                    (double)c->optimizer_bytes + (double)c->activations_bytes;
+    double needed = trainer_memory_needed(s, model_sizes_cpu, &plan);
     double available = trainer_memory_available();
 
     buf_fmt(out, "memory    about %s, of it %s activations\n", unit_bytes(all, total),
             unit_bytes(act, (double)c->activations_bytes));
-    if (available >= 0 && total > available)
-        buf_fmt(out, "!         more than the %s available here: it will be refused\n",
-                unit_bytes(all, available));
+    if (available >= 0 && needed > available)
+        buf_fmt(out, "!         %s with a checkpoint, %s available: will be refused\n",
+                unit_bytes(all, needed), unit_bytes(act, available));
 }
 
 // What the file does not say: changed keys with their old values, a line each. Lanes whose form is
@@ -136,7 +138,7 @@ void launch_describe(const struct spec *spec, const struct spec *saved, const st
     buf_fmt(&text, "data      %s, validated on %s\n", spec->data.train, spec->data.val);
     add_length(&text, spec);
     add_optimizer(&text, spec);
-    add_memory(&text, count);
+    add_memory(&text, spec, count);
     buf_fmt(&text, "saves     every %lld steps, evaluates every %lld\n",
             (long long)spec->save.interval, (long long)spec->eval.interval);
     add_edits(&text, spec, saved);

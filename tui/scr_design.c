@@ -131,18 +131,16 @@ static void shape_typed(struct app *app, const char *text)
 static void ask_shape(struct app *app)
 {
     const struct design *d = app->design;
-    const struct lane_source *now = &d->spec.model.source[d->lane];
-    char initial[96] = "crown 1 4 1";
+    struct lane_source shape;
+    char initial[96];
 
     if (d->lane != LANE_FFN && d->lane != LANE_HEADS) {
         app_message(app, ROLE_WARN, "%s takes no shape; = sets a value, V selects all layers",
                     lane_name(d->lane));
         return;
     }
-    if (now->shape >= SHAPE_UNIFORM)
-        shape_format(now, initial, sizeof initial);
-    else if (d->lane == LANE_HEADS)
-        snprintf(initial, sizeof initial, "uniform 1");
+    design_shape(d, &shape);
+    shape_format(&shape, initial, sizeof initial);
     app_prompt_live(
         app, d->lane == LANE_FFN ? "shape, times d_model:" : "shape, times d_model/head:", initial,
         shape_typed, shape_changed);
