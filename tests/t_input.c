@@ -134,6 +134,48 @@ static void a_paste_is_one_event(void **state)
     assert_string_equal(in.paste.data, "qq D\033[A\nv");
 }
 
+static int next_after(const char *text, int age_ms, bool into_line)
+{
+    input_feed_read(&in, text, strlen(text), age_ms, into_line);
+    return input_key(&in, 0);
+}
+
+static void text_that_nobody_typed_is_a_paste(void **state)
+{
+    static const char text[] = "Where is the quick brown fox?\rqy";
+
+    (void)state;
+    start();
+    assert_int_equal(next_after(text, 1000, false), K_PASTE);
+    assert_string_equal(in.paste.data, text);
+    assert_int_equal(input_key(&in, 0), 0);
+    assert_int_equal(next_after("qy", 5, false), K_PASTE); // its end, in a read of its own
+    assert_int_equal(next_after("q", 1000, false), 'q');
+    start();
+    assert_int_equal(next_after(text, 1000, true), K_PASTE); // else its second line were keys
+    start();
+    assert_int_equal(next_after("/some/directory/profile-7.yaml\r", 1000, true), '/');
+}
+
+static void keys_in_one_read_stay_keys(void **state)
+{
+    static const char *const typed[] = {"lkklkkw", "jjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjj",
+                                        "lkhjlkhjlkhjlkhjlkhjlkhjlkhjlkhj",
+                                        "\033[A\033[A\033[A\033[B\033[B\033[C\033[C\033[D\033[D"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        int key;
+
+        start();
+        key = next_after(typed[i], 1000, false);
+        assert_int_not_equal(key, K_PASTE);
+        while ((key = input_key(&in, 0)))
+            assert_int_not_equal(key, K_PASTE);
+        assert_int_equal(in.raw.len, 0);
+    }
+}
+
 static void an_unfinished_sequence_is_dropped_in_the_end(void **state)
 {
     (void)state;
@@ -184,6 +226,8 @@ int main(void)
         cmocka_unit_test(escape_then_digit_is_a_function_key),
         cmocka_unit_test(what_is_no_key_is_swallowed_whole),
         cmocka_unit_test(a_paste_is_one_event),
+        cmocka_unit_test(text_that_nobody_typed_is_a_paste),
+        cmocka_unit_test(keys_in_one_read_stay_keys),
         cmocka_unit_test(an_unfinished_sequence_is_dropped_in_the_end),
         cmocka_unit_test(random_bytes_never_hang_or_give_strange_keys),
     };

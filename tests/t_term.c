@@ -217,6 +217,11 @@ static void what_is_no_key_changes_nothing(void **state)
     pty_send(p, "0");
     pty_wait_gone(p, "pasted text");
     assert_string_equal(pty_text(p), before);
+    pty_send(p, "a paste that no terminal marked\rquit? w yes");
+    pty_wait(p, "pasted text does nothing here");
+    pty_send(p, "\033[H"); // no text: so soon that would count as more of it
+    pty_wait_gone(p, "pasted text");
+    assert_string_equal(pty_text(p), before);
 }
 
 static void a_terminal_that_cannot_is_told_what_to_do(void **state)

@@ -287,6 +287,12 @@ static void answer_signals(struct app *app, struct canvas *c)
     }
 }
 
+static int next_key(const struct app *app)
+{
+    term_expect_line(app->dialog.kind == DIALOG_PROMPT || app->dialog.kind == DIALOG_HELP);
+    return term_read_key();
+}
+
 static void loop(struct app *app, struct canvas *c)
 {
     double next_tick = 0;
@@ -308,7 +314,7 @@ static void loop(struct app *app, struct canvas *c)
         }
         wait_for_something(wait);
         answer_signals(app, c);
-        while (!app->quit && (key = term_read_key()))
+        while (!app->quit && (key = next_key(app)))
             app_key(app, key, term_paste());
         if (wait >= 0 && now_s() >= next_tick) {
             app->redraw = app_tick(app);

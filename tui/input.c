@@ -8,10 +8,12 @@
 #include "tui/utf8.h"
 
 enum { ESC = 0x1b, BEL = 0x07, MAX_SEQUENCE = 256 };
+enum { MIN_TEXT = 24, MIN_DISTINCT = 10 }; // bytes in one read that nobody typed
 
 // Results of the parsers below besides a key.
 enum { NEED_MORE = -1, SWALLOWED = 0 };
 
+static const char paste_start[] = "\033[200~";
 static const char paste_end[] = "\033[201~";
 
 static int tilde_key(int number)
@@ -205,6 +207,48 @@ static int parse(struct input *in, int age_ms)
 void input_feed(struct input *in, const void *bytes, size_t n)
 {
     buf_add(&in->raw, bytes, n);
+}
+
+static bool is_text(const unsigned char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((s[i] < 0x20 && s[i] != '\t' && s[i] != '\r' && s[i] != '\n') || s[i] == 0x7f)
+            return false;
+    return true;
+}
+
+// Keys held down, or typed ahead while the line was slow, are few or much the same.
+static bool is_more_than_typed(const unsigned char *s, size_t n)
+{
+    bool seen[256] = {false};
+    int distinct = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        distinct += !seen[s[i]];
+        seen[s[i]] = true;
+    }
+    return n >= MIN_TEXT && distinct >= MIN_DISTINCT;
+}
+
+static bool has_lines(const char *s, size_t n)
+{
+    while (n > 0 && (s[n - 1] == '\r' || s[n - 1] == '\n'))
+        n--;
+    return memchr(s, '\r', n) || memchr(s, '\n', n);
+}
+
+void input_feed_read(struct input *in, const void *bytes, size_t n, int age_ms, bool into_line)
+{
+    bool goes_on = in->was_text && age_ms < INPUT_ESC_MS; // a long text comes in pieces
+
+    in->was_text = in->raw.len == 0 && !in->in_paste && !in->in_string && is_text(bytes, n) &&
+                   (goes_on || is_more_than_typed(bytes, n)) &&
+                   (goes_on || !into_line || has_lines(bytes, n));
+    if (in->was_text)
+        input_feed(in, paste_start, sizeof paste_start - 1);
+    input_feed(in, bytes, n);
+    if (in->was_text)
+        input_feed(in, paste_end, sizeof paste_end - 1);
 }
 
 int input_key(struct input *in, int age_ms)

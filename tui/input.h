@@ -19,9 +19,15 @@ enum {
 struct input { // zero-initialise
     struct buf raw, paste;
     bool in_paste, in_string;
+    bool was_text; // the last read was text that nobody typed
 };
 
 void input_feed(struct input *in, const void *bytes, size_t n);
+
+// The same for what one read() gave, age_ms after the one before, on a terminal that may not mark
+// pastes: text that nobody types at once becomes a K_PASTE. While a line is being typed
+// (into_line) only text of several lines does: the rest is input either way.
+void input_feed_read(struct input *in, const void *bytes, size_t n, int age_ms, bool into_line);
 
 // The next key (Unicode, or K_* of keys.h), 0 when more bytes are needed. age_ms is the time since
 // bytes last came: it decides whether a half sequence is still waited for.

@@ -37,6 +37,7 @@ static struct {
     struct buf out; // bytes of the frame not yet taken by the terminal
     struct input input;
     double last_byte; // when input last came
+    bool into_line;   // a line is being typed
     struct term_stats stats;
 } term;
 
@@ -369,6 +370,13 @@ int term_signal_fd(void)
     return tty_signal_fd();
 }
 
+static int input_age_ms(void)
+{
+    double ms = (now_s() - term.last_byte) * 1000;
+
+    return ms > INPUT_STALE_MS ? INPUT_STALE_MS : (int)ms;
+}
+
 static void read_input(void)
 {
     char bytes[4096];
@@ -379,18 +387,16 @@ static void read_input(void)
         return;
     n = read(tty_fd(), bytes, sizeof bytes);
     if (n > 0) {
-        input_feed(&term.input, bytes, (size_t)n);
+        input_feed_read(&term.input, bytes, (size_t)n, input_age_ms(), term.into_line);
         term.last_byte = now_s();
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         term.lost = true;
     }
 }
 
-static int input_age_ms(void)
+void term_expect_line(bool expected)
 {
-    double ms = (now_s() - term.last_byte) * 1000;
-
-    return ms > INPUT_STALE_MS ? INPUT_STALE_MS : (int)ms;
+    term.into_line = expected;
 }
 
 int term_read_key(void)

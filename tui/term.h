@@ -27,12 +27,13 @@ void term_repaint(void); // next frame redraws everything
 bool term_pending(void);
 void term_flush(void);
 
-int term_fd(void);            // to poll for input
-int term_read_key(void);      // next key or 0 when none is waiting; K_* of keys.h
-int term_key_wait_ms(void);   // until a lone Esc is sure to be one, -1 = nothing half-read
-const char *term_paste(void); // text of the last K_PASTE
-bool term_lost(void);         // the other side hung up
-void term_suspend(void);      // ctrl-Z: restore, stop, set up again on continue
+int term_fd(void);                    // to poll for input
+int term_read_key(void);              // next key or 0 when none is waiting; K_* of keys.h
+int term_key_wait_ms(void);           // until a lone Esc is sure to be one, -1 = nothing half-read
+void term_expect_line(bool expected); // a line is being typed: unmarked pastes are input
+const char *term_paste(void);         // text of the last K_PASTE
+bool term_lost(void);                 // the other side hung up
+void term_suspend(void);              // ctrl-Z: restore, stop, set up again on continue
 
 // Signals that the poll loop answers: each is true once after it came.
 int term_signal_fd(void); // to poll with term_fd()
