@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "engine/control.h"
+#include "engine/runlog.h"
 #include "tests/fake_run.h"
 #include "tui/app.h"
 #include "tui/launch.h"
@@ -424,6 +425,28 @@ static void the_speed_of_an_ended_run_is_its_mean(void **state)
     expect(app, 26, 100, true, want, true);
 }
 
+static void only_evaluations_over_the_same_tokens_are_compared(void **state)
+{
+    struct app *app = *state;
+    struct err err = ERR_INIT;
+    struct runlog *log;
+    char dir[512], path[600], word[WORD_SIZE];
+
+    fake_run_make("a", RUN_RUNNING, 250, dir);
+    snprintf(path, sizeof(path), "%s/metrics.jsonl.gz", dir);
+    log = runlog_open(path, &err);
+    assert_non_null(log);
+    runlog_add(log, json_pack("{s:i s:i s:f s:f s:f s:f s:i s:f}", "step", 250, "tokens", 1024000,
+                              "time", run_now() + 1, "val/loss", 1.5, "val/ppl", exp(1.5),
+                              "val/bpb", 2.0, "val/tokens", 16384, "flops", 1e12));
+    assert_int_equal(runlog_close(log, &err), 0);
+    monitor_watch(app, dir);
+    expect(app, 26, 100, true, "val ppl 4.48 over 16,384 tokens", true);
+    expect(app, 56, 200, true, "(-", true); // step 200 with step 100
+    assert_string_equal(word_percent(word, 0.0499), "4 %");
+    assert_string_equal(word_percent(word, 1), "100 %");
+}
+
 static void ended_run_refuses_orders_in_words(void **state)
 {
     struct app *app = *state;
@@ -484,6 +507,7 @@ int main(void)
         TEST(resumed_run_redraws_its_rewritten_part),
         TEST(orders_reach_the_host_and_refusals_are_told),
         TEST(the_speed_of_an_ended_run_is_its_mean),
+        TEST(only_evaluations_over_the_same_tokens_are_compared),
         TEST(ended_run_refuses_orders_in_words),
         TEST(a_run_lost_elsewhere_is_continued_only_after_a_question),
     };
