@@ -1,67 +1,26 @@
 // The form of all keys over Design, without a terminal.
 #include "tests/t.h"
 
-#include <locale.h>
-
 #include "engine/buf.h"
 #include "engine/file.h"
 #include "engine/run.h"
-#include "tui/app.h"
+#include "tests/desk.h"
 #include "tui/design.h"
 #include "tui/launch.h"
-#include "tui/utf8.h"
-
-static struct app app;
-static struct canvas c;
-
-static void start(const char *profile)
-{
-    struct err err = ERR_INIT;
-
-    app_release(&app);
-    app_init(&app);
-    if (profile && design_open(app.design, profile, &err) < 0)
-        fail_msg("%s: %s", profile, err.text);
-}
-
-static void draw(int rows, int cols, bool utf8)
-{
-    canvas_release(&c);
-    canvas_init(&c, rows, cols, utf8);
-    app_draw(&app, &c);
-}
-
-static bool shows(const char *text)
-{
-    char *screen = canvas_dump(&c);
-    bool found = strstr(screen, text) != NULL;
-
-    free(screen);
-    return found;
-}
-
-static void keys(const char *text)
-{
-    while (*text) {
-        uint32_t ch = utf8_next(&text);
-
-        app_key(&app, ch == '\n' ? K_ENTER : ch == 27 ? K_ESC : ch == '\t' ? K_TAB : (int)ch, "");
-    }
-}
 
 static const char *at_cursor(void)
 {
-    return spec_keys[app.form.row[app.form.list.cursor]].path;
+    return spec_keys[desk_app.form.row[desk_app.form.list.cursor]].path;
 }
 
 // Opens the form, or stays in it, and walks to a key.
 static void go_to(const char *path)
 {
-    if (app.screen != &screen_form)
-        keys("e");
-    keys("0");
+    if (desk_app.screen != &screen_form)
+        desk_keys("e");
+    desk_keys("0");
     for (int i = 0; strcmp(at_cursor(), path); i++) {
-        keys("j");
+        desk_keys("j");
         assert_true(i < spec_key_count);
     }
 }
@@ -69,9 +28,9 @@ static void go_to(const char *path)
 static void type(const char *path, const char *text)
 {
     go_to(path);
-    keys("\n\025"); // ctrl-U clears the line
-    keys(text);
-    keys("\n");
+    desk_keys("\n\025"); // ctrl-U clears the line
+    desk_keys(text);
+    desk_keys("\n");
 }
 
 static const char *value(const char *path)
@@ -80,7 +39,7 @@ static const char *value(const char *path)
     struct buf b = {0};
 
     free(text);
-    profile_value_text(spec_key_find(path), &app.design->spec, &b);
+    profile_value_text(spec_key_find(path), &desk_app.design->spec, &b);
     return text = buf_detach(&b);
 }
 
@@ -91,7 +50,8 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static bool row_shows(int row, const char *text)
 {
-    struct canvas one = {1, c.cols, c.cell + row * c.cols, c.utf8, -1, -1};
+    struct canvas one = {
+        1, desk_canvas.cols, desk_canvas.cell + row * desk_canvas.cols, desk_canvas.utf8, -1, -1};
     char *line = canvas_dump(&one);
     bool found = strstr(line, text) != NULL;
 
@@ -105,31 +65,31 @@ static void every_key_is_reached_and_shown_with_its_value(void **state)
     for (int s = 0; s < 4; s++) {
         int n = 0;
 
-        start("profiles/A/crown18.yaml");
-        keys("e");
+        desk_open("profiles/A/crown18.yaml");
+        desk_keys("e");
         for (int i = 0; i < spec_key_count; i++, n++) {
             const struct spec_key *k = &spec_keys[i];
             const char *dot = strrchr(k->path, '.');
             char shown[8], help[16];
 
             assert_string_equal(at_cursor(), k->path);
-            draw(sizes[s][0], sizes[s][1], true);
+            desk_draw(sizes[s][0], sizes[s][1], true);
             snprintf(shown, sizeof shown, "%.7s", value(k->path));
             snprintf(help, sizeof help, "%.15s", k->help);
-            if (!row_shows(c.cursor_row, dot ? dot + 1 : k->path) ||
-                !row_shows(c.cursor_row, shown))
+            if (!row_shows(desk_canvas.cursor_row, dot ? dot + 1 : k->path) ||
+                !row_shows(desk_canvas.cursor_row, shown))
                 fail_msg("%dx%d does not show %s", sizes[s][1], sizes[s][0], k->path);
-            assert_true(shows(help));
+            assert_true(desk_shows(help));
             if (sizes[s][1] >= 80)
-                assert_true(shows(k->unit));
-            keys("j");
+                assert_true(desk_shows(k->unit));
+            desk_keys("j");
         }
         assert_string_equal(at_cursor(), spec_keys[spec_key_count - 1].path);
         for (int i = spec_key_count - 2; i >= 0; i--) {
-            keys("k");
+            desk_keys("k");
             assert_string_equal(at_cursor(), spec_keys[i].path);
         }
-        keys("k"); // nothing above
+        desk_keys("k"); // nothing above
         assert_string_equal(at_cursor(), spec_keys[0].path);
     }
 }
@@ -141,78 +101,78 @@ static void sections_have_headings_and_tab_goes_through_them(void **state)
                                          "save.interval", "model.d_model"};
 
     (void)state;
-    start(NULL);
-    keys("e");
+    desk_open(NULL);
+    desk_keys("e");
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
         char heading[16];
 
-        keys("\t");
+        desk_keys("\t");
         assert_string_equal(at_cursor(), firsts[i]);
-        draw(24, 80, true);
+        desk_draw(24, 80, true);
         snprintf(heading, sizeof heading, "   %.*s\n", (int)strcspn(firsts[i], "."), firsts[i]);
-        assert_true(shows(heading));
+        assert_true(desk_shows(heading));
     }
-    app_key(&app, K_BACKTAB, "");
+    app_key(&desk_app, K_BACKTAB, "");
     assert_string_equal(at_cursor(), "save.interval");
 }
 
 static void range_default_and_origin_stand_below(void **state)
 {
     (void)state;
-    start("profiles/A/crown18.yaml");
+    desk_open("profiles/A/crown18.yaml");
     go_to("model.n_layers");
-    draw(24, 80, true);
-    assert_true(shows("1 to 256   has no default   from crown18.yaml:6"));
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("1 to 256   has no default   from crown18.yaml:6"));
     go_to("model.norm_place");
-    draw(24, 80, true);
-    assert_true(shows("pre | reordered   default pre   from base12.yaml:25"));
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("pre | reordered   default pre   from base12.yaml:25"));
     go_to("optim.min_lr");
-    draw(24, 80, true);
-    assert_true(shows("0 to 100   default: derived"));
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("0 to 100   default: derived"));
     type("optim.min_lr", "1e-6");
-    draw(30, 100, true);
-    assert_true(shows("default: derived   edited"));
+    desk_draw(30, 100, true);
+    assert_true(desk_shows("default: derived   edited"));
 }
 
 static void values_unlike_the_reference_are_marked(void **state)
 {
     (void)state;
-    start("profiles/A/crown18.yaml");
-    keys("e");
-    draw(60, 200, true);
-    assert_false(shows(" *"));
+    desk_open("profiles/A/crown18.yaml");
+    desk_keys("e");
+    desk_draw(60, 200, true);
+    assert_false(desk_shows(" *"));
     type("model.n_layers", "20");
-    draw(60, 200, true);
-    assert_true(shows(" *  n_layers          20"));
-    assert_true(row_shows(c.cursor_row, " 18")); // the reference
-    assert_true(shows(" *  ffn_width"));
-    assert_false(shows(" *  reuse")); // one is one in every layer
-    keys("R");
-    draw(60, 200, true);
-    assert_false(shows(" *"));
+    desk_draw(60, 200, true);
+    assert_true(desk_shows(" *  n_layers          20"));
+    assert_true(row_shows(desk_canvas.cursor_row, " 18")); // the reference
+    assert_true(desk_shows(" *  ffn_width"));
+    assert_false(desk_shows(" *  reuse")); // one is one in every layer
+    desk_keys("R");
+    desk_draw(60, 200, true);
+    assert_false(desk_shows(" *"));
 }
 
 static void a_filter_leaves_what_was_asked_for(void **state)
 {
     (void)state;
-    start(NULL);
-    keys("e/learning");
-    draw(24, 80, true);
-    assert_true(shows("   optim\n") && shows("lr ") && shows("schedule"));
-    assert_false(shows("d_model"));
-    keys("\n");
+    desk_open(NULL);
+    desk_keys("e/learning");
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("   optim\n") && desk_shows("lr ") && desk_shows("schedule"));
+    assert_false(desk_shows("d_model"));
+    desk_keys("\n");
     assert_string_equal(at_cursor(), "optim.lr");
-    keys("$");
+    desk_keys("$");
     assert_string_equal(at_cursor(), "optim.schedule");
-    keys("\033"); // all keys, the cursor where it was
-    assert_ptr_equal(app.screen, &screen_form);
+    desk_keys("\033"); // all keys, the cursor where it was
+    assert_ptr_equal(desk_app.screen, &screen_form);
     assert_string_equal(at_cursor(), "optim.schedule");
-    keys("/zzz\n");
-    draw(24, 80, true);
-    assert_true(shows("no key has that"));
-    keys("\nlhkj\t");
-    keys("\033\033");
-    assert_ptr_equal(app.screen, &screen_design);
+    desk_keys("/zzz\n");
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("no key has that"));
+    desk_keys("\nlhkj\t");
+    desk_keys("\033\033");
+    assert_ptr_equal(desk_app.screen, &screen_design);
 }
 
 static void every_size_draws_in_every_alphabet(void **state)
@@ -220,23 +180,23 @@ static void every_size_draws_in_every_alphabet(void **state)
     (void)state;
     for (int i = 0; i < N_SIZES; i++)
         for (int utf8 = 0; utf8 < 2; utf8++) {
-            start("profiles/openelm/3B.yaml");
-            keys("e");
+            desk_open("profiles/openelm/3B.yaml");
+            desk_keys("e");
             for (int k = 0; k < spec_key_count; k++) {
-                draw(sizes[i][0], sizes[i][1], utf8);
-                for (int at = 0; at < c.rows * c.cols && !utf8; at++)
-                    assert_in_range(c.cell[at].ch, 0x20, 0x7e);
-                keys("\n");
-                draw(sizes[i][0], sizes[i][1], utf8);
-                keys("?x"); // into the line
-                draw(sizes[i][0], sizes[i][1], utf8);
-                keys("\033j");
+                desk_draw(sizes[i][0], sizes[i][1], utf8);
+                for (int at = 0; at < desk_canvas.rows * desk_canvas.cols && !utf8; at++)
+                    assert_in_range(desk_canvas.cell[at].ch, 0x20, 0x7e);
+                desk_keys("\n");
+                desk_draw(sizes[i][0], sizes[i][1], utf8);
+                desk_keys("?x"); // into the line
+                desk_draw(sizes[i][0], sizes[i][1], utf8);
+                desk_keys("\033j");
             }
-            assert_false(design_dirty(app.design));
+            assert_false(design_dirty(desk_app.design));
         }
     for (int rows = 1; rows < 40; rows++)
         for (int cols = 1; cols < 120; cols += 9)
-            draw(rows, cols, rows % 2);
+            desk_draw(rows, cols, rows % 2);
 }
 
 // ---- values -------------------------------------------------------------------------------------
@@ -244,28 +204,28 @@ static void every_size_draws_in_every_alphabet(void **state)
 static void typed_values_are_edits_with_undo(void **state)
 {
     (void)state;
-    start(NULL);
-    struct spec before = app.design->spec;
+    desk_open(NULL);
+    struct spec before = desk_app.design->spec;
 
     type("model.d_model", "256");
-    assert_int_equal(app.design->spec.model.d_model, 256);
-    assert_int_equal(app.design->spec.model.lane[LANE_FFN][0], 768); // the frame: 3 times
+    assert_int_equal(desk_app.design->spec.model.d_model, 256);
+    assert_int_equal(desk_app.design->spec.model.lane[LANE_FFN][0], 768); // the frame: 3 times
     type("optim.lr", "1e-3");
     type("model.n_layers", "3");
-    assert_int_equal(app.design->at, 3);
-    assert_true(design_dirty(app.design));
-    draw(24, 80, true);
-    assert_true(shows("crown.yaml [+]") || shows("demo-crown [+]"));
-    keys("u");
-    assert_int_equal(app.design->spec.model.n_layers, before.model.n_layers);
-    keys("uu");
-    assert_memory_equal(&app.design->spec, &before, sizeof before);
-    assert_false(design_dirty(app.design));
-    keys("\022"); // ctrl-R
-    assert_int_equal(app.design->spec.model.d_model, 256);
+    assert_int_equal(desk_app.design->at, 3);
+    assert_true(design_dirty(desk_app.design));
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("crown.yaml [+]") || desk_shows("demo-crown [+]"));
+    desk_keys("u");
+    assert_int_equal(desk_app.design->spec.model.n_layers, before.model.n_layers);
+    desk_keys("uu");
+    assert_memory_equal(&desk_app.design->spec, &before, sizeof before);
+    assert_false(design_dirty(desk_app.design));
+    desk_keys("\022"); // ctrl-R
+    assert_int_equal(desk_app.design->spec.model.d_model, 256);
     type("model.d_model", "256"); // the same: no edit
-    assert_int_equal(app.design->at, 1);
-    assert_int_equal(app.design->n_undo, 4);
+    assert_int_equal(desk_app.design->at, 1);
+    assert_int_equal(desk_app.design->n_undo, 4);
 }
 
 static void totals_follow_while_typing(void **state)
@@ -273,68 +233,68 @@ static void totals_follow_while_typing(void **state)
     char total[UNIT_SIZE];
 
     (void)state;
-    start(NULL);
-    int64_t before = app.design->count.total;
+    desk_open(NULL);
+    int64_t before = desk_app.design->count.total;
 
     go_to("model.n_layers");
-    keys("\n\0254"); // four
-    struct spec four = app.design->spec;
+    desk_keys("\n\0254"); // four
+    struct spec four = desk_app.design->spec;
     assert_int_equal(four.model.n_layers, 4);
-    assert_true(app.design->count.total < before);
-    draw(30, 100, true);
-    assert_true(shows(unit_thousands(total, app.design->count.total)));
-    assert_true(shows("model.ffn_width: follows its generator"));
-    keys("\033");
-    assert_int_equal(app.design->count.total, before);
-    assert_false(design_dirty(app.design));
+    assert_true(desk_app.design->count.total < before);
+    desk_draw(30, 100, true);
+    assert_true(desk_shows(unit_thousands(total, desk_app.design->count.total)));
+    assert_true(desk_shows("model.ffn_width: follows its generator"));
+    desk_keys("\033");
+    assert_int_equal(desk_app.design->count.total, before);
+    assert_false(design_dirty(desk_app.design));
 }
 
 static void errors_are_said_at_once_and_change_nothing(void **state)
 {
     (void)state;
-    start(NULL);
-    struct spec before = app.design->spec;
+    desk_open(NULL);
+    struct spec before = desk_app.design->spec;
 
     go_to("model.d_model");
-    keys("\n\0250");
-    draw(24, 80, true);
-    assert_true(shows("0 is out of range, expected 1 to 65536"));
-    keys("\n"); // stays open, what was typed can be corrected
-    assert_int_equal(app.dialog.kind, DIALOG_PROMPT);
-    assert_string_equal(app.dialog.edit.text, "0");
-    draw(24, 80, true);
-    assert_true(shows("0 is out of range, expected 1 to 65536"));
-    keys("\033");
-    assert_memory_equal(&app.design->spec, &before, sizeof before);
+    desk_keys("\n\0250");
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("0 is out of range, expected 1 to 65536"));
+    desk_keys("\n"); // stays open, what was typed can be corrected
+    assert_int_equal(desk_app.dialog.kind, DIALOG_PROMPT);
+    assert_string_equal(desk_app.dialog.edit.text, "0");
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("0 is out of range, expected 1 to 65536"));
+    desk_keys("\033");
+    assert_memory_equal(&desk_app.design->spec, &before, sizeof before);
     go_to("train.global_batch_size");
-    keys("\n\02512");
-    draw(10, 40, true); // in full on a small terminal
-    assert_true(shows("12 is not a multiple of") && shows("micro_batch_size 8"));
-    keys("8\n");
+    desk_keys("\n\02512");
+    desk_draw(10, 40, true); // in full on a small terminal
+    assert_true(desk_shows("12 is not a multiple of") && desk_shows("micro_batch_size 8"));
+    desk_keys("8\n");
     assert_string_equal(value("train.global_batch_size"), "128");
 }
 
 static void choices_go_round_without_typing(void **state)
 {
     (void)state;
-    start(NULL);
+    desk_open(NULL);
     go_to("model.qk_norm"); // none, full, head
     assert_string_equal(value("model.qk_norm"), "head");
-    keys("l");
+    desk_keys("l");
     assert_string_equal(value("model.qk_norm"), "none");
-    keys(" ");
+    desk_keys(" ");
     assert_string_equal(value("model.qk_norm"), "full");
-    keys("h");
+    desk_keys("h");
     assert_string_equal(value("model.qk_norm"), "none");
     go_to("model.bias");
-    keys("l");
+    desk_keys("l");
     assert_string_equal(value("model.bias"), "true");
-    keys("l");
+    desk_keys("l");
     assert_string_equal(value("model.bias"), "false");
     go_to("model.d_model");
-    keys("l");
-    draw(24, 80, true);
-    assert_true(shows("Enter edits this value"));
+    desk_keys("l");
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("Enter edits this value"));
 }
 
 static void a_refused_choice_is_passed_over_and_explained(void **state)
@@ -344,32 +304,32 @@ static void a_refused_choice_is_passed_over_and_explained(void **state)
     (void)state;
     t_write(path, "model:\n  d_model: 64\n  n_layers: 2\n  head_dim: 15\n  ffn_width: 256\n"
                   "  n_heads: 2\n  vocab: 9\n  pos: none\n");
-    start(path);
+    desk_open(path);
     go_to("model.pos"); // rope, none, learned
-    keys("h");
+    desk_keys("h");
     assert_string_equal(value("model.pos"), "learned");
-    draw(24, 80, true);
-    assert_true(shows("not rope: model.head_dim: 15 is odd"));
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("not rope: model.head_dim: 15 is odd"));
 }
 
 static void the_cursor_stays_inside_when_layers_go(void **state)
 {
     (void)state;
-    start(NULL);
-    keys("$v0"); // both ends of a selection
-    keys("$");
+    desk_open(NULL);
+    desk_keys("$v0"); // both ends of a selection
+    desk_keys("$");
     type("model.n_layers", "2");
-    assert_in_range(app.design->cursor, 0, 1);
-    keys("\033k");
-    draw(24, 80, true);
-    keys("uu");
-    assert_int_equal(app.design->spec.model.n_layers, 8);
+    assert_in_range(desk_app.design->cursor, 0, 1);
+    desk_keys("\033k");
+    desk_draw(24, 80, true);
+    desk_keys("uu");
+    assert_int_equal(desk_app.design->spec.model.n_layers, 8);
     type("model.n_layers", "200");
-    keys("\033$");
-    assert_int_equal(app.design->cursor, 199);
-    keys("u");
-    assert_int_equal(app.design->cursor, 7);
-    draw(24, 80, true);
+    desk_keys("\033$");
+    assert_int_equal(desk_app.design->cursor, 199);
+    desk_keys("u");
+    assert_int_equal(desk_app.design->cursor, 7);
+    desk_draw(24, 80, true);
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -386,15 +346,15 @@ static void saving_replaces_the_values_in_their_places(void **state)
 
     (void)state;
     t_write(path, PROFILE);
-    start(path);
+    desk_open(path);
     type("model.d_model", "256");
     type("optim.lr", "0.001");
     type("model.n_layers", "6");
     type("data.train", "a b.bin");
     type("eval.interval", "10");
-    keys("w");
-    assert_false(design_dirty(app.design));
-    assert_string_equal(app.design->path, path);
+    desk_keys("w");
+    assert_false(design_dirty(desk_app.design));
+    assert_string_equal(desk_app.design->path, path);
     assert_int_equal(file_read(path, 10000, &text, &err), 0);
     assert_string_equal(text.data,
                         "# mine\nmodel:\n  d_model: 256 # width\n  n_layers: 6\n  ffn_width: 512\n"
@@ -405,10 +365,10 @@ static void saving_replaces_the_values_in_their_places(void **state)
 
 static void save_as(const char *path)
 {
-    keys("W\025");
-    keys(path);
-    keys("\n");
-    assert_string_equal(app.design->path, path);
+    desk_keys("W\025");
+    desk_keys(path);
+    desk_keys("\n");
+    assert_string_equal(desk_app.design->path, path);
 }
 
 static void a_new_file_gives_its_name(void **state)
@@ -417,22 +377,22 @@ static void a_new_file_gives_its_name(void **state)
 
     (void)state;
     t_write(path, PROFILE);
-    start(path);
-    keys("k");
+    desk_open(path);
+    desk_keys("k");
     save_as(t_path("second.yaml"));
-    assert_string_equal(app.design->spec.name, "second");
-    keys("u"); // undoing the edit leaves the name
-    assert_string_equal(app.design->spec.name, "second");
-    start(t_path("second.yaml")); // named in the file now, as the file
-    assert_string_equal(app.design->spec.name, "second");
+    assert_string_equal(desk_app.design->spec.name, "second");
+    desk_keys("u"); // undoing the edit leaves the name
+    assert_string_equal(desk_app.design->spec.name, "second");
+    desk_open(t_path("second.yaml")); // named in the file now, as the file
+    assert_string_equal(desk_app.design->spec.name, "second");
     save_as(t_path("third.yaml"));
-    assert_string_equal(app.design->spec.name, "third");
+    assert_string_equal(desk_app.design->spec.name, "third");
     type("name", "other"); // chosen: stays
-    keys("\033");
+    desk_keys("\033");
     save_as(t_path("fourth.yaml"));
-    assert_string_equal(app.design->spec.name, "other");
-    start(t_path("fourth.yaml"));
-    assert_string_equal(app.design->spec.name, "other");
+    assert_string_equal(desk_app.design->spec.name, "other");
+    desk_open(t_path("fourth.yaml"));
+    assert_string_equal(desk_app.design->spec.name, "other");
 }
 
 static void the_command_shown_gives_the_edited_profile(void **state)
@@ -452,10 +412,10 @@ static void the_command_shown_gives_the_edited_profile(void **state)
 
     (void)state;
     t_write(path, PROFILE);
-    start(path);
+    desk_open(path);
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
         type(edits[i][0], edits[i][1]);
-    assert_true(design_sets(app.design, &text));
+    assert_true(design_sets(desk_app.design, &text));
     for (char *at = text.data; at && *at;) { // as a shell would
         bool quoted = !strncmp(at, "--set '", 7);
         char *from = at + (quoted ? 7 : 6), *end = strchr(from, quoted ? '\'' : ' ');
@@ -469,45 +429,37 @@ static void the_command_shown_gives_the_edited_profile(void **state)
     struct spec s;
     if (profile_load(path, (const char *const *)set, n, &s, &problems) < 0)
         fail_msg("%s: %s", problems.v[0].path, problems.v[0].err.text);
-    assert_true(spec_equal(&s, &app.design->spec));
+    assert_true(spec_equal(&s, &desk_app.design->spec));
     problems_release(&problems);
     buf_release(&text);
-    start(path);
+    desk_open(path);
     type("optim.weight_decay", "0.2");
-    draw(24, 200, true);
-    assert_true(shows("cmd.yaml --set optim.weight_decay=0.2"));
-    draw(24, 40, true);
-    assert_false(shows("--set")); // part of a command is none
+    desk_draw(24, 200, true);
+    assert_true(desk_shows("cmd.yaml --set optim.weight_decay=0.2"));
+    desk_draw(24, 40, true);
+    assert_false(desk_shows("--set")); // part of a command is none
 }
 
 static void the_launch_shows_what_was_changed(void **state)
 {
     (void)state;
-    start(NULL);
+    desk_open(NULL);
     type("optim.betas", "[0.7, 0.9]");
     type("train.max_steps", "77");
     type("model.n_layers", "9");
-    keys("\033\n");
-    draw(30, 100, true);
-    assert_true(shows("Train this?"));
-    assert_true(shows("optim.betas [0.7, 0.9] (was [0.9, 0.98])"));
-    assert_true(shows("train.max_steps 77 (was 0)"));
-    assert_true(shows("tokens in 77 steps"));
-    assert_true(shows("model.n_layers 9 (was 8)"));
-    assert_false(shows("model.n_heads")); // its generator is the same
-    keys("\033");
-    assert_false(launch_busy(&app));
+    desk_keys("\033\n");
+    desk_draw(30, 100, true);
+    assert_true(desk_shows("Train this?"));
+    assert_true(desk_shows("optim.betas [0.7, 0.9] (was [0.9, 0.98])"));
+    assert_true(desk_shows("train.max_steps 77 (was 0)"));
+    assert_true(desk_shows("tokens in 77 steps"));
+    assert_true(desk_shows("model.n_layers 9 (was 8)"));
+    assert_false(desk_shows("model.n_heads")); // its generator is the same
+    desk_keys("\033");
+    assert_false(launch_busy(&desk_app));
 }
 
-static int release(void **state)
-{
-    (void)state;
-    app_release(&app);
-    canvas_release(&c);
-    return 0;
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_is_reached_and_shown_with_its_value),
@@ -528,11 +480,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_launch_shows_what_was_changed),
     };
 
-    if (argc > 1) { // a launch would start this program again as the host of a run
-        fprintf(stderr, "%s: a test tried to start a run\n", argv[0]);
-        return 1;
-    }
-    setlocale(LC_CTYPE, "C.UTF-8");
-    runs_set_dir(t_path("runs"));
-    return cmocka_run_group_tests(tests, NULL, release);
+    desk_setup();
+    return cmocka_run_group_tests(tests, NULL, desk_release);
 }
