@@ -8,26 +8,12 @@
 #include "engine/control.h"
 #include "engine/runlog.h"
 #include "tests/fake_run.h"
+#include "tests/screens.h"
 #include "tui/app.h"
 #include "tui/launch.h"
 #include "tui/monitor.h"
 #include "tui/monitor_state.h"
 #include "tui/run_words.h"
-
-static const struct size {
-    int rows, cols;
-} sizes[] = {{7, 40}, {20, 80}, {26, 100}, {56, 200}};
-
-static int setup(void **state)
-{
-    static int n;
-    char name[32];
-
-    snprintf(name, sizeof(name), "runs%d", n++);
-    runs_set_dir(t_path(name));
-    *state = calloc(1, sizeof(struct app));
-    return 0;
-}
 
 static int teardown(void **state)
 {
@@ -41,34 +27,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static char *draw(struct app *app, int rows, int cols, bool utf8)
-{
-    struct canvas c;
-    struct rect body = {0, 0, rows, cols};
-    char *text;
-
-    canvas_init(&c, rows, cols, utf8);
-    canvas_clear(&c);
-    screen_monitor.draw(app, &c, &body);
-    text = canvas_dump(&c);
-    canvas_release(&c);
-    return text;
-}
-
-static void expect(struct app *app, int rows, int cols, bool utf8, const char *want, bool there)
-{
-    char *text = draw(app, rows, cols, utf8);
-
-    if ((strstr(text, want) != NULL) != there)
-        fail_msg("%dx%d %s '%s':\n%s", cols, rows, there ? "lacks" : "shows", want, text);
-    free(text);
-}
-
 static void expect_at_all_sizes(struct app *app, const char *want)
 {
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        expect(app, sizes[i].rows, sizes[i].cols, true, want, true);
-        expect(app, sizes[i].rows, sizes[i].cols, false, want, true);
+    for (size_t i = 0; i < SCREEN_SIZES; i++) {
+        screen_expect(&screen_monitor, app, screen_sizes[i].rows, screen_sizes[i].cols, true, want,
+                      true);
+        screen_expect(&screen_monitor, app, screen_sizes[i].rows, screen_sizes[i].cols, false, want,
+                      true);
     }
 }
 
@@ -89,14 +54,14 @@ static void running_run_is_shown_at_every_size(void **state)
     expect_at_all_sizes(app, "val ppl");
     snprintf(want, sizeof(want), "%.2f", exp(fake_run_loss(400) + 0.05));
     expect_at_all_sizes(app, want);
-    for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        int rows = sizes[i].rows, cols = sizes[i].cols;
+    for (size_t i = 1; i < SCREEN_SIZES; i++) {
+        int rows = screen_sizes[i].rows, cols = screen_sizes[i].cols;
 
-        expect(app, rows, cols, true, "step 433 / 1,099", true);
-        expect(app, rows, cols, true, "over 262,144 tokens", true);
-        expect(app, rows, cols, true, "of the sgemm ceiling", true);
-        expect(app, rows, cols, true, "live", true);
-        expect(app, rows, cols, true, "step 400  checkpoint", true);
+        screen_expect(&screen_monitor, app, rows, cols, true, "step 433 / 1,099", true);
+        screen_expect(&screen_monitor, app, rows, cols, true, "over 262,144 tokens", true);
+        screen_expect(&screen_monitor, app, rows, cols, true, "of the sgemm ceiling", true);
+        screen_expect(&screen_monitor, app, rows, cols, true, "live", true);
+        screen_expect(&screen_monitor, app, rows, cols, true, "step 400  checkpoint", true);
     }
 }
 
@@ -107,8 +72,9 @@ static void ascii_screens_hold_ascii_only(void **state)
 
     fake_run_make("a", RUN_RUNNING, 433, dir);
     monitor_watch(app, dir);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        char *text = draw(app, sizes[i].rows, sizes[i].cols, false);
+    for (size_t i = 0; i < SCREEN_SIZES; i++) {
+        char *text =
+            screen_text(&screen_monitor, app, screen_sizes[i].rows, screen_sizes[i].cols, false);
 
         for (const char *s = text; *s; s++)
             assert_in_range((unsigned char)*s, '\n', '~');
@@ -123,11 +89,11 @@ static void large_screens_show_four_charts(void **state)
 
     fake_run_make("a", RUN_DONE, 1099, dir);
     monitor_watch(app, dir);
-    expect(app, 56, 200, true, "perplexity", true);
-    expect(app, 56, 200, true, "loss  linear y", true);
-    expect(app, 56, 200, true, "gradient norm", true);
-    expect(app, 56, 200, true, "tokens/s  linear y", true);
-    expect(app, 20, 80, true, "gradient norm", false);
+    screen_expect(&screen_monitor, app, 56, 200, true, "perplexity", true);
+    screen_expect(&screen_monitor, app, 56, 200, true, "loss  linear y", true);
+    screen_expect(&screen_monitor, app, 56, 200, true, "gradient norm", true);
+    screen_expect(&screen_monitor, app, 56, 200, true, "tokens/s  linear y", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "gradient norm", false);
 }
 
 static void unknown_values_are_a_dash(void **state)
@@ -137,14 +103,14 @@ static void unknown_values_are_a_dash(void **state)
 
     fake_run_make("a", RUN_STARTING, 0, dir);
     monitor_watch(app, dir);
-    expect(app, 20, 80, true, "val ppl           —", true);
-    expect(app, 20, 80, true, "grad norm         —", true);
-    expect(app, 20, 80, false, "grad norm         -", true);
-    expect(app, 20, 80, true, "no checkpoint yet", true);
-    expect(app, 20, 80, true, "waiting for the first step", true);
-    expect(app, 20, 80, true, "over", false);
-    expect(app, 20, 80, true, "nan", false);
-    expect(app, 7, 40, true, "val ppl —  — tok/s", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "val ppl           —", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "grad norm         —", true);
+    screen_expect(&screen_monitor, app, 20, 80, false, "grad norm         -", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "no checkpoint yet", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "waiting for the first step", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "over", false);
+    screen_expect(&screen_monitor, app, 20, 80, true, "nan", false);
+    screen_expect(&screen_monitor, app, 7, 40, true, "val ppl —  — tok/s", true);
 }
 
 static void every_size_down_to_one_cell_draws(void **state)
@@ -156,7 +122,7 @@ static void every_size_down_to_one_cell_draws(void **state)
     monitor_watch(app, dir);
     for (int rows = 1; rows < 45; rows += rows < 8 ? 1 : 5)
         for (int cols = 1; cols < 170; cols += cols < 12 ? 1 : 13)
-            free(draw(app, rows, cols, (rows + cols) % 2));
+            free(screen_text(&screen_monitor, app, rows, cols, (rows + cols) % 2));
 }
 
 static void failure_is_told_in_full(void **state)
@@ -166,10 +132,11 @@ static void failure_is_told_in_full(void **state)
 
     fake_run_make("a", RUN_FAILED, 433, dir);
     monitor_watch(app, dir);
-    expect(app, 20, 80, true, "FAILED", true);
-    expect(app, 20, 80, true, "loss is not a number at step 433", true);
-    expect(app, 20, 80, true, "checkpoint: step 400", true); // on a second line
-    expect(app, 20, 80, true, "ETA", false);
+    screen_expect(&screen_monitor, app, 20, 80, true, "FAILED", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "loss is not a number at step 433", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "checkpoint: step 400",
+                  true); // on a second line
+    screen_expect(&screen_monitor, app, 20, 80, true, "ETA", false);
 }
 
 static void silence_is_said_and_then_lost(void **state)
@@ -189,13 +156,14 @@ static void silence_is_said_and_then_lost(void **state)
     snprintf(lock, sizeof(lock), "%s/lock", dir);
     assert_int_equal(utimes(lock, (struct timeval[2]){{old, 0}, {old, 0}}), 0);
     monitor_watch(app, dir);
-    expect(app, 20, 80, true, "no news for 4m2", true); // 260 s, or a little more
-    expect(app, 20, 80, true, "(expected every 100 s)", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "no news for 4m2",
+                  true); // 260 s, or a little more
+    screen_expect(&screen_monitor, app, 20, 80, true, "(expected every 100 s)", true);
     fake_run_unlock(); // its process is gone
     screen_monitor.tick(app);
-    expect(app, 20, 80, true, "LOST", true);
-    expect(app, 20, 80, true, "ended without a word", true);
-    expect(app, 7, 40, true, "LOST", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "LOST", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "ended without a word", true);
+    screen_expect(&screen_monitor, app, 7, 40, true, "LOST", true);
 }
 
 static void no_run_says_how_to_start_one(void **state)
@@ -217,7 +185,7 @@ static void enter_takes_the_newest_live_run(void **state)
     fake_run_make("live-1", RUN_RUNNING, 100, dir);
     fake_run_make("done-1", RUN_DONE, 1099, dir);
     screen_monitor.enter(app);
-    expect(app, 20, 80, true, "live-1", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "live-1", true);
 }
 
 // ---- keys ---------------------------------------------------------------------------------------
@@ -229,21 +197,21 @@ static void metric_axis_and_scale_switch(void **state)
 
     fake_run_make("a", RUN_DONE, 1099, dir);
     monitor_watch(app, dir);
-    expect(app, 26, 100, true, "perplexity  log y  x tokens", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "perplexity  log y  x tokens", true);
     screen_monitor.command(app, CMD_LOG_Y);
-    expect(app, 26, 100, true, "perplexity  linear y  x tokens", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "perplexity  linear y  x tokens", true);
     screen_monitor.command(app, CMD_METRIC);
-    expect(app, 26, 100, true, "bits per byte  linear y  x tokens", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "bits per byte  linear y  x tokens", true);
     screen_monitor.command(app, CMD_AXIS);
-    expect(app, 26, 100, true, "bits per byte  linear y  x steps", true);
-    expect(app, 26, 100, true, "1k", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "bits per byte  linear y  x steps", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "1k", true);
     screen_monitor.command(app, CMD_AXIS);
     screen_monitor.command(app, CMD_METRIC);
-    expect(app, 26, 100, true, "loss  linear y  x time", true);
-    expect(app, 26, 100, true, "3m", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "loss  linear y  x time", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "3m", true);
     screen_monitor.command(app, CMD_AXIS);
-    expect(app, 26, 100, true, "x train FLOPs", true);
-    expect(app, 26, 100, true, "10T", true); // of 1,099 steps x 1e10
+    screen_expect(&screen_monitor, app, 26, 100, true, "x train FLOPs", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "10T", true); // of 1,099 steps x 1e10
 }
 
 static void zoom_fits_the_newest_part(void **state)
@@ -253,13 +221,14 @@ static void zoom_fits_the_newest_part(void **state)
 
     fake_run_make("a", RUN_DONE, 1099, dir);
     monitor_watch(app, dir);
-    expect(app, 26, 100, true, "100┤", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "100┤", true);
     screen_monitor.command(app, CMD_ZOOM);
-    expect(app, 26, 100, true, "fits last 1/2", true);
-    expect(app, 26, 100, true, "100┤", false); // perplexity 200 of the beginning is out of sight
+    screen_expect(&screen_monitor, app, 26, 100, true, "fits last 1/2", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "100┤",
+                  false); // perplexity 200 of the beginning is out of sight
     screen_monitor.command(app, CMD_ZOOM);
     screen_monitor.command(app, CMD_ZOOM);
-    expect(app, 26, 100, true, "100┤", true);
+    screen_expect(&screen_monitor, app, 26, 100, true, "100┤", true);
 }
 
 static void frozen_picture_stands_still(void **state)
@@ -270,13 +239,13 @@ static void frozen_picture_stands_still(void **state)
     fake_run_make("a", RUN_RUNNING, 433, dir);
     monitor_watch(app, dir);
     screen_monitor.command(app, CMD_FREEZE);
-    expect(app, 20, 80, true, "FROZEN, 0 s behind", true);
-    expect(app, 7, 40, true, "FROZEN", true);
-    before = draw(app, 20, 80, true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "FROZEN, 0 s behind", true);
+    screen_expect(&screen_monitor, app, 7, 40, true, "FROZEN", true);
+    before = screen_text(&screen_monitor, app, 20, 80, true);
     fake_run_grow(dir, RUN_RUNNING, 433, 500);
     screen_monitor.tick(app);
-    expect(app, 20, 80, true, "step 433", true);
-    after = draw(app, 20, 80, true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "step 433", true);
+    after = screen_text(&screen_monitor, app, 20, 80, true);
     // only the ages in the second line may differ
     assert_string_equal(strchr(strchr(before, '\n') + 1, '\n'),
                         strchr(strchr(after, '\n') + 1, '\n'));
@@ -284,8 +253,8 @@ static void frozen_picture_stands_still(void **state)
     free(after);
     screen_monitor.command(app, CMD_FREEZE);
     assert_true(screen_monitor.tick(app));
-    expect(app, 20, 80, true, "step 500", true);
-    expect(app, 20, 80, true, "FROZEN", false);
+    screen_expect(&screen_monitor, app, 20, 80, true, "step 500", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "FROZEN", false);
 }
 
 static void brackets_walk_through_the_runs(void **state)
@@ -297,17 +266,17 @@ static void brackets_walk_through_the_runs(void **state)
     fake_run_make("mid-1", RUN_STOPPED, 300, dir);
     fake_run_make("new-1", RUN_DONE, 1099, dir);
     screen_monitor.enter(app);
-    expect(app, 20, 80, true, "new-1", true);
-    expect(app, 20, 80, true, "run 1 of 3", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "new-1", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "run 1 of 3", true);
     screen_monitor.command(app, CMD_PREV_RUN);
-    expect(app, 20, 80, true, "mid-1", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "mid-1", true);
     screen_monitor.command(app, CMD_PREV_RUN);
-    expect(app, 20, 80, true, "old-1", true);
-    expect(app, 20, 80, true, "run 3 of 3", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "old-1", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "run 3 of 3", true);
     screen_monitor.command(app, CMD_PREV_RUN);
     assert_string_equal(app->message, "this is the oldest run");
     screen_monitor.command(app, CMD_NEXT_RUN);
-    expect(app, 20, 80, true, "mid-1", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "mid-1", true);
 }
 
 static void log_tail_is_shown_and_scrolled(void **state)
@@ -322,12 +291,13 @@ static void log_tail_is_shown_and_scrolled(void **state)
     t_write(path, text);
     monitor_watch(app, dir);
     screen_monitor.command(app, CMD_LOG);
-    expect(app, 20, 80, true, "line 099?[31m", true); // no escape reaches the terminal
-    expect(app, 20, 80, true, "line 000", false);
+    screen_expect(&screen_monitor, app, 20, 80, true, "line 099?[31m",
+                  true); // no escape reaches the terminal
+    screen_expect(&screen_monitor, app, 20, 80, true, "line 000", false);
     screen_monitor.command(app, CMD_FIRST);
-    expect(app, 20, 80, true, "line 000", true);
+    screen_expect(&screen_monitor, app, 20, 80, true, "line 000", true);
     screen_monitor.command(app, CMD_CANCEL);
-    expect(app, 20, 80, true, "line", false);
+    screen_expect(&screen_monitor, app, 20, 80, true, "line", false);
 }
 
 static void quiet_run_needs_no_redraw(void **state)
@@ -350,10 +320,10 @@ static void resumed_run_redraws_its_rewritten_part(void **state)
 
     fake_run_make("a", RUN_RUNNING, 433, dir);
     monitor_watch(app, dir);
-    free(draw(app, 20, 80, true));
+    free(screen_text(&screen_monitor, app, 20, 80, true));
     fake_run_grow(dir, RUN_RUNNING, 400, 420);
     screen_monitor.tick(app);
-    free(draw(app, 20, 80, true));
+    free(screen_text(&screen_monitor, app, 20, 80, true));
     s = pyramid_span(&app->monitor->train[TRAIN_LOSS], app->monitor->follow.train.col[TRAIN_LOSS],
                      0, app->monitor->follow.train.n);
     assert_int_equal(s.n, app->monitor->follow.train.n);
@@ -414,15 +384,15 @@ static void the_speed_of_an_ended_run_is_its_mean(void **state)
 
     fake_run_make("a", RUN_RUNNING, 433, dir);
     monitor_watch(app, dir);
-    expect(app, 20, 80, true, " mean", false);
+    screen_expect(&screen_monitor, app, 20, 80, true, " mean", false);
     fake_run_unlock();
     fake_run_make("b", RUN_DONE, 1099, dir);
     monitor_watch(app, dir);
     word_count(mean, FAKE_TOKENS_PER_STEP / 0.25); // as fake_run.c counts its time
     snprintf(want, sizeof(want), "%s tok/s mean", mean);
-    expect(app, 20, 80, true, want, true);
+    screen_expect(&screen_monitor, app, 20, 80, true, want, true);
     snprintf(want, sizeof(want), "%s mean", mean);
-    expect(app, 26, 100, true, want, true);
+    screen_expect(&screen_monitor, app, 26, 100, true, want, true);
 }
 
 static void only_evaluations_over_the_same_tokens_are_compared(void **state)
@@ -441,8 +411,8 @@ static void only_evaluations_over_the_same_tokens_are_compared(void **state)
                               "val/bpb", 2.0, "val/tokens", 16384, "flops", 1e12));
     assert_int_equal(runlog_close(log, &err), 0);
     monitor_watch(app, dir);
-    expect(app, 26, 100, true, "val ppl 4.48 over 16,384 tokens", true);
-    expect(app, 56, 200, true, "(-", true); // step 200 with step 100
+    screen_expect(&screen_monitor, app, 26, 100, true, "val ppl 4.48 over 16,384 tokens", true);
+    screen_expect(&screen_monitor, app, 56, 200, true, "(-", true); // step 200 with step 100
     assert_string_equal(word_percent(word, 0.0499), "4 %");
     assert_string_equal(word_percent(word, 1), "100 %");
 }
@@ -484,7 +454,7 @@ static void a_run_lost_elsewhere_is_continued_only_after_a_question(void **state
     assert_false(launch_busy(app));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, screen_setup, teardown)
 
 int main(void)
 {

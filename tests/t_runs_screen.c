@@ -7,24 +7,10 @@
 
 #include "engine/file.h"
 #include "tests/fake_run.h"
+#include "tests/screens.h"
 #include "tui/app.h"
 #include "tui/runs_state.h"
 #include "tui/runs_view.h"
-
-static const struct size {
-    int rows, cols;
-} sizes[] = {{7, 40}, {20, 80}, {26, 100}, {56, 200}};
-
-static int setup(void **state)
-{
-    static int n;
-    char name[32];
-
-    snprintf(name, sizeof(name), "runs%d", n++);
-    runs_set_dir(t_path(name));
-    *state = calloc(1, sizeof(struct app));
-    return 0;
-}
 
 static int teardown(void **state)
 {
@@ -35,29 +21,6 @@ static int teardown(void **state)
     fake_run_unlock();
     runs_set_dir(NULL);
     return 0;
-}
-
-static char *draw(struct app *app, int rows, int cols, bool utf8)
-{
-    struct canvas c;
-    struct rect body = {0, 0, rows, cols};
-    char *text;
-
-    canvas_init(&c, rows, cols, utf8);
-    canvas_clear(&c);
-    screen_runs.draw(app, &c, &body);
-    text = canvas_dump(&c);
-    canvas_release(&c);
-    return text;
-}
-
-static void expect(struct app *app, int rows, int cols, bool utf8, const char *want, bool there)
-{
-    char *text = draw(app, rows, cols, utf8);
-
-    if ((strstr(text, want) != NULL) != there)
-        fail_msg("%dx%d %s '%s':\n%s", cols, rows, there ? "lacks" : "shows", want, text);
-    free(text);
 }
 
 static void make_one_of_each(void)
@@ -99,11 +62,12 @@ static void states_differ_without_colour(void **state)
 
     make_one_of_each();
     screen_runs.enter(app);
-    for (size_t k = 1; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+    for (size_t k = 1; k < SCREEN_SIZES; k++)
         for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
-            expect(app, sizes[k].rows, sizes[k].cols, k % 2, want[i], true);
-    expect(app, 7, 40, false, "* running", true);
-    expect(app, 26, 100, true, "1 running  1 paused  1 failed  1 lost", true);
+            screen_expect(&screen_runs, app, screen_sizes[k].rows, screen_sizes[k].cols, k % 2,
+                          want[i], true);
+    screen_expect(&screen_runs, app, 7, 40, false, "* running", true);
+    screen_expect(&screen_runs, app, 26, 100, true, "1 running  1 paused  1 failed  1 lost", true);
 }
 
 static void row_shows_shape_progress_and_results(void **state)
@@ -114,16 +78,18 @@ static void row_shows_shape_progress_and_results(void **state)
     fake_run_make("a", RUN_STOPPED, 550, dir);
     screen_runs.enter(app);
     snprintf(want, sizeof(want), "%.2f", exp(fake_run_loss(500) + 0.05));
-    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
-        expect(app, sizes[k].rows, sizes[k].cols, true, want, true);
-        expect(app, sizes[k].rows, sizes[k].cols, true, "50 %", true);
+    for (size_t k = 0; k < SCREEN_SIZES; k++) {
+        screen_expect(&screen_runs, app, screen_sizes[k].rows, screen_sizes[k].cols, true, want,
+                      true);
+        screen_expect(&screen_runs, app, screen_sizes[k].rows, screen_sizes[k].cols, true, "50 %",
+                      true);
     }
     snprintf(want, sizeof(want), "%.3f", (fake_run_loss(500) + 0.05) / M_LN2);
-    expect(app, 20, 80, true, want, true);
-    expect(app, 20, 80, true, "1.387M", true);
-    expect(app, 20, 80, true, "over 262,144 tokens", true);
+    screen_expect(&screen_runs, app, 20, 80, true, want, true);
+    screen_expect(&screen_runs, app, 20, 80, true, "1.387M", true);
+    screen_expect(&screen_runs, app, 20, 80, true, "over 262,144 tokens", true);
     // the demo profile: FFN widths 384 224 320 448 512 320 ... as tiny bars, widest 512 wide ends
-    expect(app, 20, 80, false, "#", true);
+    screen_expect(&screen_runs, app, 20, 80, false, "#", true);
 }
 
 static void shape_text_is_relative_to_the_widest(void **state)
@@ -147,8 +113,9 @@ static void empty_list_says_how_to_start(void **state)
     struct app *app = *state;
 
     screen_runs.enter(app);
-    for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
-        expect(app, sizes[k].rows, sizes[k].cols, true, "lathe train", true);
+    for (size_t k = 0; k < SCREEN_SIZES; k++)
+        screen_expect(&screen_runs, app, screen_sizes[k].rows, screen_sizes[k].cols, true,
+                      "lathe train", true);
     assert_true(screen_runs.command(app, CMD_DELETE));
     assert_string_equal(app->message, "there is no run yet");
     assert_false(screen_runs.tick(app));
@@ -161,11 +128,13 @@ static void failure_is_told_in_full(void **state)
     make_one_of_each();
     screen_runs.enter(app);
     move_to(app, "failed-1");
-    expect(app, 26, 100, true, "loss is not a number at step 433; first bad", true);
-    expect(app, 26, 100, true, "tensor layers.5.ffn.w2; last good checkpoint:", true);
-    expect(app, 26, 100, true, "checkpoint 400", true);
-    expect(app, 26, 100, true, "R continues", true);
-    expect(app, 26, 100, true, "perplexity  log y", true); // its curve
+    screen_expect(&screen_runs, app, 26, 100, true, "loss is not a number at step 433; first bad",
+                  true);
+    screen_expect(&screen_runs, app, 26, 100, true,
+                  "tensor layers.5.ffn.w2; last good checkpoint:", true);
+    screen_expect(&screen_runs, app, 26, 100, true, "checkpoint 400", true);
+    screen_expect(&screen_runs, app, 26, 100, true, "R continues", true);
+    screen_expect(&screen_runs, app, 26, 100, true, "perplexity  log y", true); // its curve
 }
 
 static void damaged_run_is_listed_with_the_reason(void **state)
@@ -177,8 +146,8 @@ static void damaged_run_is_listed_with_the_reason(void **state)
     snprintf(path, sizeof(path), "%s/status.json", dir);
     t_write(path, "{\"state\": ");
     screen_runs.enter(app);
-    expect(app, 20, 80, true, "! failed   a", true);
-    expect(app, 20, 80, true, "is damaged", true);
+    screen_expect(&screen_runs, app, 20, 80, true, "! failed   a", true);
+    screen_expect(&screen_runs, app, 20, 80, true, "is damaged", true);
 }
 
 static void every_size_down_to_one_cell_draws(void **state)
@@ -190,7 +159,7 @@ static void every_size_down_to_one_cell_draws(void **state)
     screen_runs.tick(app);
     for (int rows = 1; rows < 45; rows += rows < 8 ? 1 : 5)
         for (int cols = 1; cols < 170; cols += cols < 12 ? 1 : 13)
-            free(draw(app, rows, cols, (rows + cols) % 2));
+            free(screen_text(&screen_runs, app, rows, cols, (rows + cols) % 2));
 }
 
 // ---- keys ---------------------------------------------------------------------------------------
@@ -202,7 +171,7 @@ static void cursor_stays_on_its_run(void **state)
 
     make_one_of_each();
     screen_runs.enter(app);
-    free(draw(app, 20, 80, true));
+    free(screen_text(&screen_runs, app, 20, 80, true));
     move_to(app, "failed-1");
     fake_run_make("newest", RUN_DONE, 1099, dir);
     app->runs->index.listed = 0;
@@ -226,11 +195,11 @@ static void sorting_orders_by_the_named_column(void **state)
     screen_runs.enter(app);
     assert_string_equal(app->runs->index.entry[0]->status.id, "new-1");
     screen_runs.command(app, CMD_SORT); // state: live first, done last
-    expect(app, 20, 80, true, "sorted by state", true);
+    screen_expect(&screen_runs, app, 20, 80, true, "sorted by state", true);
     assert_string_equal(app->runs->index.entry[0]->status.id, "live-1");
     assert_string_equal(app->runs->index.entry[6]->status.id, "done-1");
     screen_runs.command(app, CMD_SORT_BACK);
-    expect(app, 20, 80, true, "sorted by age", true);
+    screen_expect(&screen_runs, app, 20, 80, true, "sorted by age", true);
     runs_index_sort(&app->runs->index, SORT_PPL); // best first, unknown last
     assert_string_equal(app->runs->index.entry[0]->status.id, "done-1");
     assert_string_equal(app->runs->index.entry[6]->status.id, "new-1");
@@ -277,7 +246,7 @@ static void thousand_runs_are_read_once(void **state)
         make_small(i);
     begin = t_now();
     screen_runs.enter(app);
-    free(draw(app, 56, 200, true));
+    free(screen_text(&screen_runs, app, 56, 200, true));
     first = t_now() - begin;
     assert_int_equal(app->runs->index.n, 1000);
     assert_int_equal(app->runs->index.reads, 1000);
@@ -299,10 +268,10 @@ static void changed_status_is_noticed(void **state)
     screen_runs.enter(app);
     fake_run_grow(dir, RUN_STOPPED, 300, 400);
     assert_true(screen_runs.tick(app));
-    expect(app, 20, 80, true, "step 400 of", true);
+    screen_expect(&screen_runs, app, 20, 80, true, "step 400 of", true);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, screen_setup, teardown)
 
 int main(void)
 {
