@@ -8,7 +8,7 @@ DNNL ?= auto
 -include local.mk
 
 # The include order inside engine/: a module may include only modules that stand earlier.
-ENGINE_ORDER := err buf file rng spec gen profile param count shard loader audit corpus \
+ENGINE_ORDER := err buf file rng spec gate gen profile param count shard loader audit corpus \
   safetensors ckpt runlog run control model optim eval trainer host follow cli
 
 PKGS     := ncursesw yaml-0.1 zlib jansson openblas

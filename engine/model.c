@@ -69,10 +69,27 @@ static void fill_positions(struct model *m)
     free(pos);
 }
 
+// What profiles can say and this model cannot do yet.
+static int refuse(const struct spec *s, struct err *err)
+{
+    const struct model_spec *m = &s->model;
+
+    if (s->gate.enabled || m->norm_place == PLACE_SANDWICH || m->input_norm ||
+        m->pos == POS_ALIBI || m->block_loops > 1 || m->reuse_inject ||
+        s->train.recompute == RECOMPUTE_LAYER)
+        return err_set(err,
+                       "gates, sandwich and input norms, ALiBi, block recurrence and recompute "
+                       "can be described but not yet computed");
+    return 0;
+}
+
 struct model *model_new(struct backend *be, const struct spec *spec, struct err *err)
 {
-    struct model *m = xcalloc(1, sizeof *m);
+    struct model *m;
 
+    if (refuse(spec, err) < 0)
+        return NULL;
+    m = xcalloc(1, sizeof *m);
     model_describe(m, spec);
     m->be = be;
     if (alloc_blocks(m, err) < 0) {

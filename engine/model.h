@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "engine/err.h"
+#include "engine/gate.h"
 #include "engine/param.h"
 #include "engine/spec.h"
 #include "kernels/backend.h"
@@ -41,9 +42,16 @@ struct model_sizes model_sizes_of(const struct backend *be);
 // thread.
 void model_plan(const struct spec *spec, struct model_sizes sizes, struct model_plan *plan);
 
+// What a model is for decides what it keeps: TRAIN everything a backward pass needs, EVAL one layer at
+// a time and no gradients, DECODE the keys and values of one sequence, one cache per repetition.
+enum model_use { MODEL_TRAIN, MODEL_EVAL, MODEL_DECODE };
+
 // NULL with the block that did not fit and its size when memory is short. Weights are zero.
 // The backend and (a copy of) the spec are used until model_free; the backend is not closed.
 struct model *model_new(struct backend *be, const struct spec *spec, struct err *err);
+// DECODE wants micro_batch_size 1.
+struct model *model_new_for(struct backend *be, const struct spec *spec, enum model_use use,
+                            struct err *err);
 void model_free(struct model *m);
 
 const struct param_list *model_params(const struct model *m);
@@ -67,6 +75,29 @@ int model_forward_backward(struct model *m, const int32_t *tokens, const int32_t
 int model_loss(struct model *m, const int32_t *tokens, const int32_t *targets, double *loss_sum,
                struct err *err);
 void model_zero_gradients(struct model *m);
+// The loss, and with it every row's logits: logits[N * V] on the host.
+int model_logits(struct model *m, const int32_t *tokens, const int32_t *targets, float *logits,
+                 double *loss_sum, struct err *err);
+
+// ---- gates ----
+// The regulariser enters the gradient as if it were part of the mean loss of its micro-batch: the
+// gradient is that of scale * (summed loss + N * regulariser). Coefficients of L entries; at first
+// those of the spec.
+void model_set_penalty(struct model *m, const double *alpha, const double *beta);
+// Of the last forward_backward: the regulariser's value, 0 without gates.
+double model_penalty(const struct model *m);
+// Of the last pass, one per gate (spec_gate_count).
+const struct gate_stat *model_gate_stats(const struct model *m);
+// Mean L2 norm of the stream that leaves each layer (after its last repetition in the last pass
+// through the stack), of the last pass: L values. Computed only when asked for here.
+void model_stream_norms(struct model *m, double *norms);
+
+// ---- one token after the other (MODEL_DECODE) ----
+// Appends n tokens to the sequence and writes the logits of the last one (V, host). The position of
+// the first is model_decoded(); at most seq_len positions: what does not fit is a BUG.
+int model_decode(struct model *m, const int32_t *tokens, int n, float *logits, struct err *err);
+int model_decoded(const struct model *m);
+void model_decode_from(struct model *m, int position); // forgets what lies behind; 0 = all
 
 // Named tensors between host and device. set also refreshes the compute copy.
 void model_set_weight(struct model *m, const struct param *p, const float *src);

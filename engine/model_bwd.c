@@ -85,22 +85,22 @@ static void step_pre(struct model *m, const struct step *s)
     struct act *dx = m->s.dx, *dbranch = m->s.dbranch;
 
     ffn_backward(m, s, dbranch, dx, false);
-    norm_backward(m, dx, dbranch, s->stat[1], s->mid, s->p[PARAM_NORM2], s->p[PARAM_NORM2_BIAS],
-                  true);
+    norm_backward(m, dx, dbranch, s->stat[1], s->mid, s->p[PARAM_FFN_IN_NORM],
+                  s->p[PARAM_FFN_IN_NORM_BIAS], true);
     attention_backward(m, s, dbranch, dx, false);
-    norm_backward(m, dx, dbranch, s->stat[0], s->x, s->p[PARAM_NORM1], s->p[PARAM_NORM1_BIAS],
-                  true);
+    norm_backward(m, dx, dbranch, s->stat[0], s->x, s->p[PARAM_ATTN_IN_NORM],
+                  s->p[PARAM_ATTN_IN_NORM_BIAS], true);
 }
 
 static void step_reordered(struct model *m, const struct step *s)
 {
     struct act *dx = m->s.dx, *dbranch = m->s.dbranch;
 
-    norm_backward(m, dbranch, dx, s->stat[1], s->out2, s->p[PARAM_NORM2], s->p[PARAM_NORM2_BIAS],
-                  false);
+    norm_backward(m, dbranch, dx, s->stat[1], s->out2, s->p[PARAM_FFN_OUT_NORM],
+                  s->p[PARAM_FFN_OUT_NORM_BIAS], false);
     ffn_backward(m, s, dx, dbranch, true);
-    norm_backward(m, dbranch, dx, s->stat[0], s->out1, s->p[PARAM_NORM1], s->p[PARAM_NORM1_BIAS],
-                  false);
+    norm_backward(m, dbranch, dx, s->stat[0], s->out1, s->p[PARAM_ATTN_OUT_NORM],
+                  s->p[PARAM_ATTN_OUT_NORM_BIAS], false);
     attention_backward(m, s, dx, dbranch, true);
 }
 

@@ -78,10 +78,10 @@ static void step_pre(struct model *m, struct step *s)
 {
     const struct ops *op = m->be->op;
 
-    norm(m, s->in1, s->stat[0], s->x, s->p[PARAM_NORM1], s->p[PARAM_NORM1_BIAS]);
+    norm(m, s->in1, s->stat[0], s->x, s->p[PARAM_ATTN_IN_NORM], s->p[PARAM_ATTN_IN_NORM_BIAS]);
     attention(m, s);
     op->residual_forward(m->be, s->mid, s->x, s->out1, NULL, m->N, m->C);
-    norm(m, s->in2, s->stat[1], s->mid, s->p[PARAM_NORM2], s->p[PARAM_NORM2_BIAS]);
+    norm(m, s->in2, s->stat[1], s->mid, s->p[PARAM_FFN_IN_NORM], s->p[PARAM_FFN_IN_NORM_BIAS]);
     ffn(m, s);
     op->residual_forward(m->be, s->y, s->mid, s->out2, NULL, m->N, m->C);
 }
@@ -92,10 +92,10 @@ static void step_reordered(struct model *m, struct step *s)
     struct act *branch = m->s.branch;
 
     attention(m, s);
-    norm(m, branch, s->stat[0], s->out1, s->p[PARAM_NORM1], s->p[PARAM_NORM1_BIAS]);
+    norm(m, branch, s->stat[0], s->out1, s->p[PARAM_ATTN_OUT_NORM], s->p[PARAM_ATTN_OUT_NORM_BIAS]);
     op->residual_forward(m->be, s->mid, s->x, branch, NULL, m->N, m->C);
     ffn(m, s);
-    norm(m, branch, s->stat[1], s->out2, s->p[PARAM_NORM2], s->p[PARAM_NORM2_BIAS]);
+    norm(m, branch, s->stat[1], s->out2, s->p[PARAM_FFN_OUT_NORM], s->p[PARAM_FFN_OUT_NORM_BIAS]);
     op->residual_forward(m->be, s->y, s->mid, branch, NULL, m->N, m->C);
 }
 

@@ -37,10 +37,18 @@ static const struct role roles[PARAM_ROLE_COUNT] = {
     [PARAM_GATE_BIAS] = {"mlp.gate_proj.bias", true, false},
     [PARAM_UP_BIAS] = {"mlp.up_proj.bias", true, true},
     [PARAM_DOWN_BIAS] = {"mlp.down_proj.bias", true, false},
-    [PARAM_NORM1] = {"input_layernorm.weight", true, false},
-    [PARAM_NORM2] = {"post_attention_layernorm.weight", true, false},
-    [PARAM_NORM1_BIAS] = {"input_layernorm.bias", true, false},
-    [PARAM_NORM2_BIAS] = {"post_attention_layernorm.bias", true, false},
+    [PARAM_ATTN_IN_NORM] = {"input_layernorm.weight", true, false},
+    [PARAM_ATTN_OUT_NORM] = {"post_attention_layernorm.weight", true, false},
+    [PARAM_FFN_IN_NORM] = {"pre_feedforward_layernorm.weight", true, false},
+    [PARAM_FFN_OUT_NORM] = {"post_feedforward_layernorm.weight", true, false},
+    [PARAM_ATTN_IN_NORM_BIAS] = {"input_layernorm.bias", true, false},
+    [PARAM_ATTN_OUT_NORM_BIAS] = {"post_attention_layernorm.bias", true, false},
+    [PARAM_FFN_IN_NORM_BIAS] = {"pre_feedforward_layernorm.bias", true, false},
+    [PARAM_FFN_OUT_NORM_BIAS] = {"post_feedforward_layernorm.bias", true, false},
+    [PARAM_SKIP] = {"gate.weight", true, false},
+    [PARAM_SKIP_BIAS] = {"gate.bias", true, false},
+    [PARAM_EMBED_NORM] = {"model.embed_norm.weight", false, false},
+    [PARAM_EMBED_NORM_BIAS] = {"model.embed_norm.bias", false, false},
     [PARAM_FINAL_NORM] = {"model.norm.weight", false, false},
     [PARAM_FINAL_NORM_BIAS] = {"model.norm.bias", false, false},
     [PARAM_HEAD] = {"lm_head.weight", false, false},
@@ -48,20 +56,10 @@ static const struct role roles[PARAM_ROLE_COUNT] = {
 
 static const char *name_of(enum param_role role, enum norm_place place)
 {
-    if (place == PLACE_REORDERED) {
-        switch (role) {
-        case PARAM_NORM1:
-            return "post_attention_layernorm.weight";
-        case PARAM_NORM2:
-            return "post_feedforward_layernorm.weight";
-        case PARAM_NORM1_BIAS:
-            return "post_attention_layernorm.bias";
-        case PARAM_NORM2_BIAS:
-            return "post_feedforward_layernorm.bias";
-        default:
-            break;
-        }
-    }
+    if (place == PLACE_PRE && role == PARAM_FFN_IN_NORM)
+        role = PARAM_ATTN_OUT_NORM; // their names are the same
+    if (place == PLACE_PRE && role == PARAM_FFN_IN_NORM_BIAS)
+        role = PARAM_ATTN_OUT_NORM_BIAS;
     return roles[role].name;
 }
 
@@ -78,13 +76,16 @@ static bool decays(enum decay_scope scope, enum param_role role, int n_dims)
     BUG("decay scope %d", (int)scope);
 }
 
-static double openelm_std(const struct model_spec *m, enum param_role role, int fan_in)
+static double init_std(const struct model_spec *m, enum param_role role, int fan_in)
 {
+    bool is_output = role == PARAM_O || role == PARAM_DOWN;
+    double depth = sqrt(2.0 * m->n_layers);
+
+    if (m->init != INIT_OPENELM)
+        return is_output && m->depth_scale ? m->init_std / depth : m->init_std;
     if (role == PARAM_EMBED || role == PARAM_POSITION)
         return 1 / sqrt(m->d_model);
-    if (role == PARAM_O || role == PARAM_DOWN)
-        return 1 / sqrt(2.0 * m->n_layers * m->d_model);
-    return 1 / sqrt(fan_in);
+    return is_output ? 1 / (depth * sqrt(m->d_model)) : 1 / sqrt(fan_in);
 }
 
 static struct param *add(struct param_list *list, const struct spec *spec, enum param_role role,
@@ -116,7 +117,7 @@ static void add_matrix(struct param_list *list, const struct spec *spec, enum pa
     struct param *p = add(list, spec, role, layer, rows, cols);
 
     p->n_dims = 2;
-    p->init_std = (float)(m->init == INIT_OPENELM ? openelm_std(m, role, cols) : m->init_std);
+    p->init_std = (float)init_std(m, role, cols);
     p->init_limit = m->init == INIT_TRUNCATED ? 3 : 0;
     p->decay = decays(spec->optim.decay_scope, role, 2);
 }
@@ -139,6 +140,20 @@ static void add_norm(struct param_list *list, const struct spec *spec, enum para
     add_vector(list, spec, gain, layer, m->d_model, 1);
     if (m->norm == NORM_LAYER && m->bias)
         add_vector(list, spec, bias, layer, m->d_model, 0);
+}
+
+static void add_gate(struct param_list *list, const struct spec *spec, int layer)
+{
+    const struct model_spec *m = &spec->model;
+    struct param *p;
+
+    add_vector(list, spec, PARAM_SKIP, layer, m->d_model, 0);
+    p = &list->v[list->n - 1];
+    if (spec->gate.init == GATE_INIT_NORMAL) {
+        p->init_std = (float)init_std(m, PARAM_SKIP, m->d_model);
+        p->init_limit = m->init == INIT_TRUNCATED ? 3 : 0;
+    }
+    add_vector(list, spec, PARAM_SKIP_BIAS, layer, 1, 0);
 }
 
 static void add_attention(struct param_list *list, const struct spec *spec, int layer)
@@ -182,6 +197,24 @@ static void add_ffn(struct param_list *list, const struct spec *spec, int layer)
         add_vector(list, spec, PARAM_DOWN_BIAS, layer, d, 0);
 }
 
+static void add_layer(struct param_list *list, const struct spec *spec, int i)
+{
+    bool before = spec_norm_before(&spec->model), after = spec_norm_after(&spec->model);
+
+    if (i < spec_gate_count(spec))
+        add_gate(list, spec, i);
+    if (before)
+        add_norm(list, spec, PARAM_ATTN_IN_NORM, PARAM_ATTN_IN_NORM_BIAS, i);
+    add_attention(list, spec, i);
+    if (after)
+        add_norm(list, spec, PARAM_ATTN_OUT_NORM, PARAM_ATTN_OUT_NORM_BIAS, i);
+    if (before)
+        add_norm(list, spec, PARAM_FFN_IN_NORM, PARAM_FFN_IN_NORM_BIAS, i);
+    add_ffn(list, spec, i);
+    if (after)
+        add_norm(list, spec, PARAM_FFN_OUT_NORM, PARAM_FFN_OUT_NORM_BIAS, i);
+}
+
 void param_list_build(struct param_list *list, const struct spec *spec)
 {
     const struct model_spec *m = &spec->model;
@@ -192,12 +225,10 @@ void param_list_build(struct param_list *list, const struct spec *spec)
     add_matrix(list, spec, PARAM_EMBED, -1, vocab, m->d_model);
     if (m->pos == POS_LEARNED)
         add_matrix(list, spec, PARAM_POSITION, -1, spec->train.seq_len, m->d_model);
-    for (int i = 0; i < m->n_layers; i++) {
-        add_norm(list, spec, PARAM_NORM1, PARAM_NORM1_BIAS, i);
-        add_attention(list, spec, i);
-        add_norm(list, spec, PARAM_NORM2, PARAM_NORM2_BIAS, i);
-        add_ffn(list, spec, i);
-    }
+    if (m->input_norm)
+        add_norm(list, spec, PARAM_EMBED_NORM, PARAM_EMBED_NORM_BIAS, -1);
+    for (int i = 0; i < m->n_layers; i++)
+        add_layer(list, spec, i);
     add_norm(list, spec, PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS, -1);
     if (!m->tie_embeddings)
         add_matrix(list, spec, PARAM_HEAD, -1, vocab, m->d_model);

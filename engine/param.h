@@ -4,9 +4,10 @@
 // weights are [out, in]. q, k, v of a layer follow each other without a gap, as do gate and up, and
 // the biases of each group, so that a group can be used as one fused matrix. Any thread.
 //
-// Norms are named by their place: pre-norm layers have input_layernorm (NORM1) and
-// post_attention_layernorm (NORM2); reordered (OLMo2) layers have post_attention_layernorm (NORM1)
-// and post_feedforward_layernorm (NORM2), which act on the output of attention and FFN.
+// Norms of a layer: of the input of attention and FFN (pre and sandwich), of their output (reordered
+// and sandwich). The hub has one name for two places: post_attention_layernorm is the FFN's input
+// norm in pre-norm layers and the attention's output norm elsewhere; sandwich layers call the FFN's
+// input norm pre_feedforward_layernorm.
 // Biases (model.bias): every linear layer but lm_head, and LayerNorm; RMSNorm and QK-norm have none.
 //
 // Initial values: gains 1, biases 0; the matrices by model.init:
@@ -14,6 +15,9 @@
 //   truncated  the same, cut at 3 standard deviations (OLMo2)
 //   openelm    N(0, fan_in^-1/2); the embeddings N(0, d^-1/2); attention's and the FFN's output
 //              matrices N(0, d^-1/2 (2L)^-1/2)
+//   depth_scale: with normal and truncated, attention's and the FFN's output matrices get
+//              init_std / sqrt(2L) (GPT-2)
+// Gate units (gate.enabled, layers below L/2): weights like the matrices, or zero (gate.init).
 // Weight decay by optim.decay_scope:
 //   matrices       every tensor with two dimensions, the embeddings included (nanoGPT)
 //   not_embedding  everything, gains and biases too, but the input embeddings (token and position
@@ -46,10 +50,18 @@ enum param_role {
     PARAM_GATE_BIAS,
     PARAM_UP_BIAS,
     PARAM_DOWN_BIAS,
-    PARAM_NORM1,
-    PARAM_NORM2, // attention's and the FFN's, before (pre) or after (reordered)
-    PARAM_NORM1_BIAS,
-    PARAM_NORM2_BIAS, // LayerNorm with biases
+    PARAM_ATTN_IN_NORM, // before and after attention and FFN, as norm_place wants them
+    PARAM_ATTN_OUT_NORM,
+    PARAM_FFN_IN_NORM,
+    PARAM_FFN_OUT_NORM,
+    PARAM_ATTN_IN_NORM_BIAS, // LayerNorm with biases
+    PARAM_ATTN_OUT_NORM_BIAS,
+    PARAM_FFN_IN_NORM_BIAS,
+    PARAM_FFN_OUT_NORM_BIAS,
+    PARAM_SKIP,      // model.layers.i.gate.weight (d), the skip-the-middle gate, i < L/2
+    PARAM_SKIP_BIAS, // model.layers.i.gate.bias (1)
+    PARAM_EMBED_NORM,
+    PARAM_EMBED_NORM_BIAS,
     PARAM_FINAL_NORM,
     PARAM_FINAL_NORM_BIAS,
     PARAM_HEAD, // lm_head.weight (V, d), untied models only

@@ -46,6 +46,46 @@ static void bind_floats(struct reading *r, const struct spec_key *k, const struc
     }
 }
 
+// Values of one per layer; the table has n_layers before them.
+static void layer_list(struct reading *r, const struct spec_key *k, const struct node *v)
+{
+    double *out = field(r, k);
+    char path[PATH_SIZE];
+
+    if (!all_good(r, "model.n_layers", NULL)) {
+        mark_bad(r, k->path);
+        return;
+    }
+    if (v->n != r->spec->model.n_layers) {
+        reading_error(r, v, k->path,
+                      "has %d values, expected a number or one for each of %d layers", v->n,
+                      r->spec->model.n_layers);
+        return;
+    }
+    for (int i = 0; i < v->n; i++) {
+        snprintf(path, sizeof path, "%s[%d]", k->path, i);
+        value_float(r, path, v->items[i].value, &out[i]);
+    }
+}
+
+static void fill_layers(double *out, double value)
+{
+    for (int i = 0; i < SPEC_MAX_LAYERS; i++)
+        out[i] = value;
+}
+
+static void bind_layers(struct reading *r, const struct spec_key *k, const struct node *v)
+{
+    double value = 0;
+
+    if (v->kind == NODE_LIST)
+        layer_list(r, k, v);
+    else if (v->kind == NODE_MAP)
+        value_wrong_type(r, k->path, v, "a number, or a list with one for each layer");
+    else if (value_float(r, k->path, v, &value))
+        fill_layers(field(r, k), value);
+}
+
 static void bind_bool(struct reading *r, const struct spec_key *k, const struct node *v)
 {
     static const char *const others[] = {"yes", "no", "on", "off",  "y",     "n", "t",
@@ -233,6 +273,22 @@ static double tenth(double v)
     return strtod(text, NULL);
 }
 
+// The published settings of each controller (architectures.md §3.5).
+static void derive_gate(struct reading *r)
+{
+    struct gate_spec *g = &r->spec->gate;
+    enum gate_controller c = g->controller;
+
+    if (!is_given(r, "gate.gamma"))
+        g->gamma = c == CTRL_PD ? 1e-2 : 1e-3;
+    if (!is_given(r, "gate.alpha"))
+        fill_layers(g->alpha, c == CTRL_FIXED_L2                                 ? 0.1
+                              : c == CTRL_FIXED_MEAN || c == CTRL_FIXED_MEAN_VAR ? 0.01
+                                                                                 : 0);
+    if (!is_given(r, "gate.beta"))
+        fill_layers(g->beta, c == CTRL_FIXED_L2 ? 0.1 : c == CTRL_FIXED_MEAN_VAR ? -0.01 : 0);
+}
+
 static void derive(struct reading *r)
 {
     struct spec *s = r->spec;
@@ -245,6 +301,7 @@ static void derive(struct reading *r)
     if (!is_given(r, "train.global_batch_size"))
         s->train.global_batch_size = s->train.micro_batch_size;
     derive_length(r);
+    derive_gate(r);
     if (!is_given(r, "optim.min_lr"))
         s->optim.min_lr = tenth(s->optim.lr);
     if (!is_given(r, "optim.warmup_steps") &&
@@ -274,6 +331,9 @@ static void bind_value(struct reading *r, const struct spec_key *k, const struct
         break;
     case KEY_FLOATS:
         bind_floats(r, k, v);
+        break;
+    case KEY_LAYERS:
+        bind_layers(r, k, v);
         break;
     case KEY_BOOL:
         bind_bool(r, k, v);

@@ -158,6 +158,20 @@ static void check_floats(struct reading *r, const struct spec_key *k, const doub
     }
 }
 
+static void check_layers(struct reading *r, const struct spec_key *k, const double *v)
+{
+    char path[64], text[32];
+
+    for (int i = 0; i < r->spec->model.n_layers && i < SPEC_MAX_LAYERS; i++) {
+        if (v[i] >= k->min && v[i] <= k->max)
+            continue;
+        snprintf(path, sizeof path, "%s[%d]", k->path, i);
+        snprintf(text, sizeof text, "%.15g", v[i]);
+        range_error(r, k, path, NULL, text);
+        return;
+    }
+}
+
 static void check_scalar(struct reading *r, const struct spec_key *k)
 {
     const void *v = (const char *)r->spec + k->offset;
@@ -172,6 +186,8 @@ static void check_scalar(struct reading *r, const struct spec_key *k)
         check_range(r, k, k->path, *(const double *)v);
     } else if (k->type == KEY_FLOATS) {
         check_floats(r, k, v);
+    } else if (k->type == KEY_LAYERS) {
+        check_layers(r, k, v);
     } else if (k->type == KEY_STRING) {
         check_string(r, k, v);
     } else if (k->type == KEY_FRAME) {
@@ -317,6 +333,69 @@ static void check_model(struct reading *r)
                       unit_count(size, params));
 }
 
+static void check_passes(struct reading *r)
+{
+    const struct model_spec *m = &r->spec->model;
+
+    if (!all_good(r, "model.n_layers", "model.reuse", "model.block_loops", NULL))
+        return;
+    if (spec_step_count(m) > SPEC_MAX_STEPS)
+        reading_error(r, NULL, "model.block_loops",
+                      "%d passes of %d layers with repetitions are %d steps, at most %d",
+                      m->block_loops, m->n_layers, spec_step_count(m), SPEC_MAX_STEPS);
+}
+
+// Mirrored layers share their gate, so they share its coefficients too.
+static void check_mirror(struct reading *r, const char *path, const double *v)
+{
+    int L = r->spec->model.n_layers;
+    char at[64];
+
+    for (int i = 0; i < L / 2; i++) {
+        if (v[i] == v[L - 1 - i])
+            continue;
+        snprintf(at, sizeof at, "%s[%d]", path, L - 1 - i);
+        reading_error(r, NULL, at, "%g differs from %g of layer %d, which shares its gate",
+                      v[L - 1 - i], v[i], i);
+        return;
+    }
+}
+
+static void check_uniform(struct reading *r, const char *path, const double *v)
+{
+    for (int i = 1; i < r->spec->model.n_layers; i++)
+        if (v[i] != v[0]) {
+            reading_error(r, NULL, path,
+                          "fixed_l2 weighs a norm over all layers: expected a number");
+            return;
+        }
+}
+
+static void check_gate(struct reading *r)
+{
+    const struct gate_spec *g = &r->spec->gate;
+    const struct node *at = node_of(r, "gate.attn");
+
+    if (!g->enabled || !all_good(r, "model.n_layers", "gate.enabled", NULL))
+        return;
+    if (r->spec->model.n_layers % 2) {
+        reading_error(r, NULL, "gate.enabled",
+                      "gates pair layer i with layer n_layers-1-i, which leaves layer %d of %d "
+                      "without a partner: expected an even n_layers",
+                      r->spec->model.n_layers / 2, r->spec->model.n_layers);
+        return;
+    }
+    if (all_good(r, "gate.alpha", NULL))
+        (g->controller == CTRL_FIXED_L2 ? check_uniform : check_mirror)(r, "gate.alpha", g->alpha);
+    if (all_good(r, "gate.beta", NULL))
+        (g->controller == CTRL_FIXED_L2 ? check_uniform : check_mirror)(r, "gate.beta", g->beta);
+    if (g->attn == GATE_ATTN_HARD)
+        problem_add(r->problems, SEV_WARNING, at ? at->doc : r->top, at ? at->line : 0,
+                    at ? at->col : 0, "gate.attn",
+                    "'hard' drops keys and has no gradient: for loss and logits only, training "
+                    "will refuse it");
+}
+
 static void check_batch(struct reading *r)
 {
     const struct train_spec *t = &r->spec->train;
@@ -377,6 +456,8 @@ void check_rest(struct reading *r)
 {
     check_lanes(r);
     check_model(r);
+    check_passes(r);
+    check_gate(r);
     check_batch(r);
     check_length(r);
     check_optim(r);

@@ -5,8 +5,8 @@
 
 #include "engine/profile_read.h"
 
-const char *const section_names[] = {"model", "data", "train", "optim",
-                                     "eval",  "log",  "save",  NULL};
+const char *const section_names[] = {"model", "gate", "data", "train", "optim",
+                                     "eval",  "log",  "save", NULL};
 
 int section_find(const char *name)
 {
@@ -64,18 +64,14 @@ static const struct {
 static const struct {
     const char *path, *only, *reason;
 } refused[] = {
-    {"gate", NULL, "this program builds models without gates"},
     {"match", NULL, "this program does not move profiles onto a budget"},
     {"studies", NULL, "a study is a file of its own, this is a profile"},
     {"model.layer_map", NULL, "repeated layers are written as counts in 'reuse'"},
     {"model.layers", NULL, "values of single layers are written in the lists of each key"},
-    {"model.block_loops", "1", "this program applies the whole stack once"},
-    {"model.block_inject", NULL, "this program applies the whole stack once"},
     {"model.multiple_of", NULL, "rounding is given by 'ffn_step' and 'head_step'"},
     {"train.compute", "f32", "this program computes in f32"},
     {"train.master", "f32",
      "master weights are always f32; without them small updates are lost to rounding"},
-    {"train.recompute", "none", "this program keeps all activations"},
     {"train.gradient_accumulation_steps", NULL,
      "it follows from global_batch_size / micro_batch_size"},
     {"data.val2", NULL, "this program evaluates on one validation set"},

@@ -75,6 +75,27 @@ static const char *choice_at(const struct spec_key *k, const void *v)
     return k->choices[i];
 }
 
+static bool same_in_all_layers(const double *v, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (v[i] != v[0])
+            return false;
+    return true;
+}
+
+static void add_layers(struct buf *out, const double *v, int n)
+{
+    if (same_in_all_layers(v, n)) {
+        add_double(out, v[0]);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        buf_str(out, i ? ", " : "[");
+        add_double(out, v[i]);
+    }
+    buf_str(out, "]");
+}
+
 void value_to_yaml(const struct spec_key *k, const struct spec *spec, struct buf *out)
 {
     const void *v = (const char *)spec + k->offset;
@@ -94,6 +115,9 @@ void value_to_yaml(const struct spec_key *k, const struct spec *spec, struct buf
         buf_str(out, ", ");
         add_double(out, ((const double *)v)[1]);
         buf_str(out, "]");
+        break;
+    case KEY_LAYERS:
+        add_layers(out, v, spec->model.n_layers);
         break;
     case KEY_BOOL:
         buf_str(out, *(const bool *)v ? "true" : "false");
@@ -277,6 +301,15 @@ static json_t *lane_to_json(const struct model_spec *m, enum lane lane)
     return list;
 }
 
+static json_t *doubles_to_json(const double *v, int n)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_real(v[i]));
+    return list;
+}
+
 static json_t *value_to_json(const struct spec_key *k, const struct spec *spec)
 {
     const void *v = (const char *)spec + k->offset;
@@ -290,7 +323,9 @@ static json_t *value_to_json(const struct spec_key *k, const struct spec *spec)
     case KEY_FLOAT:
         return json_real(*(const double *)v);
     case KEY_FLOATS:
-        return json_pack("[ff]", ((const double *)v)[0], ((const double *)v)[1]);
+        return doubles_to_json(v, 2);
+    case KEY_LAYERS:
+        return doubles_to_json(v, spec->model.n_layers);
     case KEY_BOOL:
         return json_boolean(*(const bool *)v);
     case KEY_ENUM:

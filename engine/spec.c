@@ -75,7 +75,7 @@ static void consider(const char *name, int distance, const char **best, int *bes
 
 const char *spec_key_nearest(const char *path)
 {
-    static const char *const top[] = {"extends", "model", "data", "train",
+    static const char *const top[] = {"extends", "model", "gate", "data", "train",
                                       "optim",   "eval",  "log",  "save"};
     const char *name = leaf(path), *best = NULL;
     int limit = strlen(name) < 6 ? 1 : (int)strlen(name) / 3; // at most a third is wrong
@@ -131,12 +131,29 @@ int spec_reuse_total(const struct model_spec *m)
     return sum;
 }
 
+int spec_step_count(const struct model_spec *m)
+{
+    return spec_reuse_total(m) * m->block_loops;
+}
+
+int spec_gate_count(const struct spec *s)
+{
+    return s->gate.enabled ? s->model.n_layers / 2 : 0;
+}
+
 static bool lane_equal(const struct spec *a, const struct spec *b, enum lane lane)
 {
     size_t bytes = (size_t)a->model.n_layers * sizeof a->model.lane[0][0];
 
     return a->model.n_layers == b->model.n_layers &&
            !memcmp(a->model.lane[lane], b->model.lane[lane], bytes);
+}
+
+static bool layers_equal(const struct spec *a, const struct spec *b, const double *x,
+                         const double *y)
+{
+    return a->model.n_layers == b->model.n_layers &&
+           !memcmp(x, y, (size_t)a->model.n_layers * sizeof *x);
 }
 
 static bool frame_equal(const struct frame *a, const struct frame *b)
@@ -151,6 +168,8 @@ bool spec_key_equal(const struct spec_key *key, const struct spec *a, const stru
 
     if (key->type == KEY_LANE)
         return lane_equal(a, b, (enum lane)key->size);
+    if (key->type == KEY_LAYERS)
+        return layers_equal(a, b, x, y);
     if (key->type == KEY_FRAME)
         return frame_equal(x, y);
     if (key->type == KEY_STRING)

@@ -10,22 +10,40 @@
 
 enum {
     SPEC_MAX_LAYERS = 256,
+    SPEC_MAX_STEPS = 16384, // applications of a layer in one forward pass
     SPEC_NAME_SIZE = 64,
     SPEC_PATH_SIZE = 512,
     SPEC_POINTS = 3,
-    SPEC_MAX_KEYS = 64,
+    SPEC_MAX_KEYS = 96,
     SPEC_ORIGIN_FILES = 8,
 };
 
 enum norm { NORM_RMS, NORM_LAYER };
-enum norm_place { PLACE_PRE, PLACE_REORDERED };
+enum norm_place { PLACE_PRE, PLACE_REORDERED, PLACE_SANDWICH };
 enum qk_norm { QK_NONE, QK_FULL, QK_HEAD };
 enum act_fn { ACT_SWIGLU, ACT_GELU, ACT_GELU_TANH };
-enum pos { POS_ROPE, POS_NONE, POS_LEARNED };
+enum pos { POS_ROPE, POS_NONE, POS_LEARNED, POS_ALIBI };
 enum rope_layout { ROPE_HALF, ROPE_INTERLEAVED };
 enum init { INIT_NORMAL, INIT_TRUNCATED, INIT_OPENELM };
 enum schedule { SCHED_COSINE, SCHED_CONSTANT };
 enum decay_scope { DECAY_MATRICES, DECAY_NOT_EMBEDDING, DECAY_ALL };
+// What is added to the stream where a pass over the same weights begins again (paper C).
+enum inject { INJECT_NONE, INJECT_ADD };
+enum recompute { RECOMPUTE_NONE, RECOMPUTE_LAYER, RECOMPUTE_AUTO };
+// Skip-the-middle gates (paper B, architectures §3.2 to §3.5)
+enum gate_attn { GATE_ATTN_KEY, GATE_ATTN_QUERY_NOOP, GATE_ATTN_OFF, GATE_ATTN_HARD };
+enum gate_init { GATE_INIT_NORMAL, GATE_INIT_ZERO };
+enum gate_controller {
+    CTRL_NONE,
+    CTRL_SIGN,
+    CTRL_PROPORTIONAL,
+    CTRL_PD,
+    CTRL_FIXED_MEAN,
+    CTRL_FIXED_MEAN_VAR,
+    CTRL_FIXED_L2
+};
+enum gate_sided { SIDED_TWO, SIDED_UP_ONLY, SIDED_DOWN_ONLY };
+enum gate_reduce { REDUCE_MEAN, REDUCE_SUM };
 enum token_dtype { TOKENS_AUTO, TOKENS_U16, TOKENS_U32 };
 
 // The per-layer quantities that can be drawn; one lane of the Design screen each.
@@ -70,6 +88,7 @@ struct model_spec {
     enum norm norm;
     enum norm_place norm_place;
     double norm_eps;
+    bool input_norm; // one more norm, right after the embedding
     enum qk_norm qk_norm;
     enum act_fn act;
     bool bias;
@@ -80,6 +99,24 @@ struct model_spec {
     enum rope_layout rope_layout;
     enum init init;
     double init_std;
+    bool depth_scale;         // output matrices' deviation / sqrt(2 n_layers) (GPT-2)
+    int block_loops;          // passes through the whole stack
+    enum inject block_inject; // at the start of each further pass: x = h + e
+    enum inject reuse_inject; // at repetitions after a layer's first: x += what entered the first
+};
+
+// One value per layer for alpha and beta; mirrored layers i and L-1-i hold the same.
+struct gate_spec {
+    bool enabled;
+    enum gate_attn attn;
+    double eps;
+    enum gate_init init;
+    enum gate_controller controller;
+    double gamma, delta;
+    enum gate_sided sided;
+    double mu_start, mu_end, var_delta;
+    enum gate_reduce reduce;
+    double alpha[SPEC_MAX_LAYERS], beta[SPEC_MAX_LAYERS];
 };
 
 struct train_spec {
@@ -89,6 +126,7 @@ struct train_spec {
     int64_t max_tokens;        // 0 = given by max_steps
     int64_t max_steps;         // 0 = given by max_tokens
     int64_t seed;
+    enum recompute recompute;
     int threads; // 0 = all cores
 };
 
@@ -119,6 +157,7 @@ struct spec_origin {
 struct spec {
     char name[SPEC_NAME_SIZE];
     struct model_spec model;
+    struct gate_spec gate;
     struct train_spec train;
     struct data_spec data;
     struct optim_spec optim;
@@ -145,6 +184,7 @@ enum key_type {
     KEY_BATCH,  // sequences, int or int64_t by `size`; "524288tok" is divided by seq_len
     KEY_FLOAT,  // double
     KEY_FLOATS, // double[2]
+    KEY_LAYERS, // double[SPEC_MAX_LAYERS], one per layer: number | list
     KEY_BOOL,
     KEY_ENUM,   // int-sized enum, choices
     KEY_STRING, // char[size]
@@ -184,10 +224,26 @@ static inline int spec_padded_vocab(const struct model_spec *m)
 {
     return (m->vocab + m->vocab_pad - 1) / m->vocab_pad * m->vocab_pad;
 }
+// Whether the input, the output of attention and FFN is normalised.
+static inline bool spec_norm_before(const struct model_spec *m)
+{
+    return m->norm_place != PLACE_REORDERED;
+}
+static inline bool spec_norm_after(const struct model_spec *m)
+{
+    return m->norm_place != PLACE_PRE;
+}
 // n_heads / n_kv_heads when it is the same in every layer, else 0.
 int spec_kv_ratio(const struct model_spec *m);
 int64_t spec_total_steps(const struct spec *s); // optimizer steps to the planned end
 int64_t spec_tokens_per_step(const struct spec *s);
-int spec_reuse_total(const struct model_spec *m); // sum of r_i
+int spec_reuse_total(const struct model_spec *m); // sum of r_i, in one pass through the stack
+int spec_step_count(const struct model_spec *m);  // layers applied: spec_reuse_total * block_loops
+// Number of gates: L/2, or 0 without them. Gate i acts on layers i and L-1-i.
+int spec_gate_count(const struct spec *s);
+static inline int spec_gate_of(const struct model_spec *m, int layer)
+{
+    return layer < m->n_layers / 2 ? layer : m->n_layers - 1 - layer;
+}
 
 #endif

@@ -7,14 +7,22 @@
 #define LANE(lane_) offsetof(struct spec, model.lane[lane_]), (lane_)
 
 static const char *const norms[] = {"rms", "layer", NULL};
-static const char *const norm_places[] = {"pre", "reordered", NULL};
+static const char *const norm_places[] = {"pre", "reordered", "sandwich", NULL};
 static const char *const qk_norms[] = {"none", "full", "head", NULL};
 static const char *const acts[] = {"swiglu", "gelu", "gelu_tanh", NULL};
-static const char *const positions[] = {"rope", "none", "learned", NULL};
+static const char *const positions[] = {"rope", "none", "learned", "alibi", NULL};
 static const char *const rope_layouts[] = {"half", "interleaved", NULL};
 static const char *const inits[] = {"normal", "truncated", "openelm", NULL};
 static const char *const schedules[] = {"cosine", "constant", NULL};
 static const char *const decay_scopes[] = {"matrices", "not_embedding", "all", NULL};
+static const char *const injects[] = {"none", "add", NULL};
+static const char *const recomputes[] = {"none", "layer", "auto", NULL};
+static const char *const gate_attns[] = {"key", "query_noop", "off", "hard", NULL};
+static const char *const gate_inits[] = {"normal", "zero", NULL};
+static const char *const controllers[] = {"none",       "sign",           "proportional", "pd",
+                                          "fixed_mean", "fixed_mean_var", "fixed_l2",     NULL};
+static const char *const sides[] = {"two", "up_only", "down_only", NULL};
+static const char *const reduces[] = {"mean", "sum", NULL};
 static const char *const dtypes[] = {"auto", "u16", "u32", NULL};
 
 const char *const spec_shape_names[] = {"list",   "number",  "uniform", "vanilla",
@@ -53,7 +61,9 @@ const struct spec_key spec_keys[] = {
     {"model.norm", KEY_ENUM, AT(model.norm), 0, 0, norms, "rms", "",
      "kind of normalization"},
     {"model.norm_place", KEY_ENUM, AT(model.norm_place), 0, 0, norm_places, "pre", "",
-     "normalization before a sublayer, or of its output (OLMo2)"},
+     "normalization before a sublayer, of its output (OLMo2), or both (sandwich, paper B)"},
+    {"model.input_norm", KEY_BOOL, AT(model.input_norm), 0, 0, NULL, "false", "",
+     "one more normalization right after the embedding"},
     {"model.norm_eps", KEY_FLOAT, AT(model.norm_eps), 1e-20, 1, NULL, "1e-6", "",
      "added to the mean square inside a normalization"},
     {"model.qk_norm", KEY_ENUM, AT(model.qk_norm), 0, 0, qk_norms, "none", "",
@@ -78,6 +88,46 @@ const struct spec_key spec_keys[] = {
      "initial weights: normal, normal cut at 3 deviations, or by fan-in (OpenELM)"},
     {"model.init_std", KEY_FLOAT, AT(model.init_std), 0, 10, NULL, "0.02", "",
      "standard deviation of initial weights (not used by openelm)"},
+    {"model.depth_scale", KEY_BOOL, AT(model.depth_scale), 0, 0, NULL, "false", "",
+     "attention's and the FFN's output matrices start smaller by sqrt(2 n_layers) (GPT-2)"},
+    {"model.block_loops", KEY_INT, AT(model.block_loops), 1, 64, NULL, "1", "times",
+     "passes through the whole stack of layers (block recurrence, paper C)"},
+    {"model.block_inject", KEY_ENUM, AT(model.block_inject), 0, 0, injects, "add", "",
+     "what a further pass starts from: its input, or input + embedding (paper C)"},
+    {"model.reuse_inject", KEY_ENUM, AT(model.reuse_inject), 0, 0, injects, "none", "",
+     "add: a repeated layer gets what entered its first repetition added to its input"},
+
+    {"gate.enabled", KEY_BOOL, AT(gate.enabled), 0, 0, NULL, "false", "",
+     "skip-the-middle gates: layer i shares its gate with layer n_layers-1-i"},
+    {"gate.attn", KEY_ENUM, AT(gate.attn), 0, 0, gate_attns, "key", "",
+     "how attention sees skipped tokens: weighted by their gate (key), as the released code "
+     "(query_noop), not at all changed (off), dropped (hard, not for training)"},
+    {"gate.eps", KEY_FLOAT, AT(gate.eps), 1e-30, 1, NULL, "1e-6", "",
+     "least weight of a key in gated attention"},
+    {"gate.init", KEY_ENUM, AT(gate.init), 0, 0, gate_inits, "normal", "",
+     "initial gate weights: like the matrices, or zero (then the gates stay open)"},
+    {"gate.controller", KEY_ENUM, AT(gate.controller), 0, 0, controllers, "proportional", "",
+     "what moves alpha and beta after each step"},
+    {"gate.gamma", KEY_FLOAT, AT(gate.gamma), 0, 1e6, NULL, NULL, "",
+     "step size of the controller (default: 1e-3, with pd 1e-2)"},
+    {"gate.delta", KEY_FLOAT, AT(gate.delta), 0, 1, NULL, "0.01", "",
+     "dead band: smaller deviations move nothing"},
+    {"gate.sided", KEY_ENUM, AT(gate.sided), 0, 0, sides, "two", "",
+     "whether coefficients may move in both directions, only up or only down"},
+    {"gate.mu_start", KEY_FLOAT, AT(gate.mu_start), 0, 1, NULL, "1", "",
+     "target of the mean gate in the first layer"},
+    {"gate.mu_end", KEY_FLOAT, AT(gate.mu_end), 0, 1, NULL, "0.5", "",
+     "target of the mean gate in the middle"},
+    {"gate.var_delta", KEY_FLOAT, AT(gate.var_delta), -1, 1, NULL, "0", "",
+     "added to the target of the variance, mu (1 - mu)"},
+    {"gate.reduce", KEY_ENUM, AT(gate.reduce), 0, 0, reduces, "mean", "",
+     "the regulariser is the mean or the sum over layers"},
+    {"gate.alpha", KEY_LAYERS, AT(gate.alpha), -1e9, 1e9, NULL, NULL, "",
+     "weight of the mean gate in the loss, at the start: number or list (default: 0; fixed_mean "
+     "and fixed_mean_var 0.01, fixed_l2 0.1)"},
+    {"gate.beta", KEY_LAYERS, AT(gate.beta), -1e9, 1e9, NULL, NULL, "",
+     "weight of the gate's variance in the loss, at the start: number or list (default: 0; "
+     "fixed_mean_var -0.01, fixed_l2 0.1)"},
 
     {"data.train", KEY_STRING, AT(data.train), 0, 0, NULL, "''", "",
      "token file to train on, relative to the data directory"},
@@ -100,6 +150,9 @@ const struct spec_key spec_keys[] = {
      "length of the run in steps (default: 1000 when max_tokens is 0, else 0)"},
     {"train.seed", KEY_COUNT, AT(train.seed), 0, COUNT_MAX, NULL, "0", "",
      "seed of the initial weights"},
+    {"train.recompute", KEY_ENUM, AT(train.recompute), 0, 0, recomputes, "none", "",
+     "layer keeps only the input of each layer and computes the rest again in the backward pass; "
+     "auto does so when memory is short"},
     {"train.threads", KEY_INT, AT(train.threads), 0, 4096, NULL, "0", "threads",
      "CPU threads, 0: all cores"},
 

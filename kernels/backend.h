@@ -78,6 +78,25 @@ struct adamw {
     double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
 
+// A gate's rows and width; eps is the least weight of a key, and rows with g < drop are hidden from
+// attention altogether (0: none; -1e30 is as good as -inf and no NaN).
+struct gate_dims {
+    int64_t N;
+    int C;
+    float eps, drop;
+};
+#define GATE_DROPPED -1e30
+
+// What gate_stats writes, in this order; variance over the N rows, shares of the N rows.
+enum gate_stat_index {
+    GATE_STAT_MEAN,
+    GATE_STAT_VAR,
+    GATE_STAT_ZERO,   // |g| < 1e-8
+    GATE_STAT_CLOSED, // relu was shut: sum = prev, no gradient reaches the gate's weights
+    GATE_STAT_OVER,   // sum > 1: no gradient of this gate
+    GATE_STATS
+};
+
 enum gelu_kind { GELU_ERF, GELU_TANH };
 
 // One entry per op; the table of a backend has no empty slot (backend_open checks).
@@ -160,17 +179,23 @@ struct ops {
                               const struct act *dy, const struct act *s, const struct f32 *g,
                               int64_t N, int C);
     // skip-the-middle gate (arXiv 2506.21103): pre = x.w + b, sum = prev* + relu(pre),
-    // g = 1 - clamp(sum, 0, 1), logg = log(max(g, eps)); all f32 (N)
+    // g = 1 - clamp(sum, 0, 1), logg = log(max(g, eps)), GATE_DROPPED where g < drop; all f32 (N)
     void (*gate_forward)(struct backend *be, struct f32 *sum, struct f32 *g, struct f32 *logg,
                          const struct act *x, const struct act *w, const struct act *b,
-                         const struct f32 *prev, int64_t N, int C, float eps);
+                         const struct f32 *prev, struct gate_dims d);
     // Walk the first half of the layers backwards; dsum f32 (N) in/out is the accumulator's
     // gradient (0 for the last). dg*, dlogg* f32 (N) are the gradients of g and logg; dlogg flows
     // only where g >= eps, both only where sum <= 1; relu'(0) = 0. dx = or +=, dw (C), db (1) +=.
     void (*gate_backward)(struct backend *be, struct act *dx, struct f32 *dw, struct f32 *db,
                           struct f32 *dsum, const struct f32 *dg, const struct f32 *dlogg,
                           const struct act *x, const struct act *w, const struct f32 *sum,
-                          const struct f32 *prev, int64_t N, int C, float eps, bool acc);
+                          const struct f32 *prev, struct gate_dims d, bool acc);
+    // out f32 (GATE_STATS) over the N rows of one gate
+    void (*gate_stats)(struct backend *be, struct f32 *out, const struct f32 *g,
+                       const struct f32 *sum, const struct f32 *prev, int64_t N);
+    // The gradient of a function of mean and variance: dg f32 (N) += a + b g
+    void (*gate_penalty)(struct backend *be, struct f32 *dg, double a, double b,
+                         const struct f32 *g, int64_t N);
     // loss f32 (N) = -log softmax(logits)[target], 0 where target = -1. With want_grad the logits
     // become scale * (softmax - onehot), 0 where target = -1.
     void (*softmax_xent)(struct backend *be, struct f32 *loss, struct act *logits,
@@ -185,6 +210,9 @@ struct ops {
     void (*axpy)(struct backend *be, struct f32 *y, double a, const struct f32 *x, int64_t n);
     void (*fill)(struct backend *be, struct f32 *x, double value, int64_t n);
     void (*add_act)(struct backend *be, struct act *y, const struct act *x, int64_t n); // y += x
+    void (*copy_act)(struct backend *be, struct act *y, const struct act *x, int64_t n);
+    // out f32 (1) = mean L2 norm of the rows of x (N,C)
+    void (*row_norms)(struct backend *be, struct f32 *out, const struct act *x, int64_t N, int C);
     void (*cast_to_act)(struct backend *be, struct act *y, const struct f32 *x, int64_t n);
     void (*cast_to_f32)(struct backend *be, struct f32 *y, const struct act *x, int64_t n);
 };

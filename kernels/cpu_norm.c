@@ -1,6 +1,7 @@
 // RMSNorm and LayerNorm over rows; gains and their gradients are shared by all groups of a row.
 #include "kernels/cpu.h"
 
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -90,4 +91,22 @@ void cpu_layernorm_backward(struct backend *be, struct act *dx, struct f32 *dw, 
     cpu_add_partials(be, fw(dw), 0, d.width);
     if (db)
         cpu_add_partials(be, fw(db), d.width, d.width);
+}
+
+void cpu_row_norms(struct backend *be, struct f32 *out, const struct act *x, int64_t N, int C)
+{
+    double total = 0;
+
+    CPU_PARTS(be, part)
+    {
+        struct part p = cpu_part(N, 1, part, be->threads);
+        double sum = 0;
+
+        for (int64_t n = p.from; n < p.to; n++)
+            sum += sqrt(cpu_vec(be)->sum_squares(fr(x) + n * C, C));
+        *(double *)(void *)cpu_scratch(be, part) = sum;
+    }
+    for (int t = 0; t < be->threads; t++)
+        total += *(const double *)(const void *)cpu_scratch(be, t);
+    fw(out)[0] = (float)(total / (double)N);
 }

@@ -106,6 +106,11 @@ static void copy(struct backend *be, float *y, const float *x, int64_t n)
     }
 }
 
+void cpu_copy_act(struct backend *be, struct act *y, const struct act *x, int64_t n)
+{
+    copy(be, fw(y), fr(x), n);
+}
+
 void cpu_cast_to_act(struct backend *be, struct act *y, const struct f32 *x, int64_t n)
 {
     copy(be, fw(y), fr(x), n);

@@ -1,4 +1,4 @@
-// Elementwise ops and the gate.
+// Elementwise ops.
 #include "kernels/cpu.h"
 
 #include <math.h>
@@ -137,59 +137,4 @@ void cpu_residual_backward(struct backend *be, struct act *ds, struct f32 *dg, c
                 fw(dg)[n] += dot;
         }
     }
-}
-
-// A NaN passes through relu and clamp, so that the op that made it is not the last to show it.
-void cpu_gate_forward(struct backend *be, struct f32 *sum, struct f32 *g, struct f32 *logg,
-                      const struct act *x, const struct act *w, const struct act *b,
-                      const struct f32 *prev, int64_t N, int C, float eps)
-{
-    CPU_PARTS(be, part)
-    {
-        struct part p = cpu_part(N, 16, part, be->threads);
-
-        for (int64_t n = p.from; n < p.to; n++) {
-            float pre = fr(b)[0] + cpu_vec(be)->dot(fr(x) + n * C, fr(w), C);
-            float s = prev ? fr(prev)[n] : 0, open;
-
-            s += pre <= 0 ? 0 : pre;
-            open = 1 - (s > 1 ? 1 : s < 0 ? 0 : s);
-            fw(sum)[n] = s;
-            fw(g)[n] = open;
-            fw(logg)[n] = logf(open < eps ? eps : open);
-        }
-    }
-}
-
-void cpu_gate_backward(struct backend *be, struct act *dx, struct f32 *dw, struct f32 *db,
-                       struct f32 *dsum, const struct f32 *dg, const struct f32 *dlogg,
-                       const struct act *x, const struct act *w, const struct f32 *sum,
-                       const struct f32 *prev, int64_t N, int C, float eps, bool acc)
-{
-    BUG_IF(C + 1 > CPU_SCRATCH_FLOATS);
-    CPU_PARTS(be, part)
-    {
-        struct part p = cpu_part(N, 16, part, be->threads);
-        float *weight = cpu_scratch(be, part), *bias = weight + C;
-
-        memset(weight, 0, (size_t)(C + 1) * sizeof *weight);
-        for (int64_t n = p.from; n < p.to; n++) {
-            float s = fr(sum)[n], d = fr(dsum)[n], before = prev ? fr(prev)[n] : 0;
-
-            if (!(s > 1) && dg)
-                d -= fr(dg)[n];
-            if (!(s > 1) && dlogg && !(1 - s < eps))
-                d -= fr(dlogg)[n] / (1 - s);
-            fw(dsum)[n] = d;
-            if (!(s > before)) // relu was shut, or something is NaN
-                d = s <= before ? 0 : NAN;
-            *bias += d;
-            cpu_vec(be)->axpy(weight, d, fr(x) + n * C, C);
-            if (!acc)
-                memset(fw(dx) + n * C, 0, (size_t)C * sizeof(float));
-            cpu_vec(be)->axpy(fw(dx) + n * C, d, fr(w), C);
-        }
-    }
-    cpu_add_partials(be, fw(dw), 0, C);
-    cpu_add_partials(be, fw(db), C, 1);
 }

@@ -37,6 +37,8 @@
     X(residual_backward)                                                                           \
     X(gate_forward)                                                                                \
     X(gate_backward)                                                                               \
+    X(gate_stats)                                                                                  \
+    X(gate_penalty)                                                                                \
     X(softmax_xent)                                                                                \
     X(adamw_step)                                                                                  \
     X(sum_squares)                                                                                 \
@@ -45,6 +47,8 @@
     X(axpy)                                                                                        \
     X(fill)                                                                                        \
     X(add_act)                                                                                     \
+    X(copy_act)                                                                                    \
+    X(row_norms)                                                                                   \
     X(cast_to_act)                                                                                 \
     X(cast_to_f32)
 

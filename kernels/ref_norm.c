@@ -103,3 +103,18 @@ void ref_layernorm_backward(struct backend *be, struct act *dx, struct f32 *dw, 
         }
     }
 }
+
+void ref_row_norms(struct backend *be, struct f32 *out, const struct act *x, int64_t N, int C)
+{
+    double sum = 0;
+
+    (void)be;
+    for (int64_t n = 0; n < N; n++) {
+        double squares = 0;
+
+        for (int64_t c = 0; c < C; c++)
+            squares += ro(x)[n * C + c] * ro(x)[n * C + c];
+        sum += sqrt(squares);
+    }
+    rw(out)[0] = sum / (double)N;
+}

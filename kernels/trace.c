@@ -358,26 +358,40 @@ static void trace_residual_backward(struct backend *be, struct act *ds, struct f
 
 static void trace_gate_forward(struct backend *be, struct f32 *sum, struct f32 *g, struct f32 *logg,
                                const struct act *x, const struct act *w, const struct act *b,
-                               const struct f32 *prev, int64_t N, int C, float eps)
+                               const struct f32 *prev, struct gate_dims d)
 {
-    PASS(gate_forward, BYTES(N * C + C, (prev ? 4 : 3) * N), sum, g, logg, x, w, b, prev, N, C,
-         eps);
-    CHECK_F32(gate_forward, sum, N);
-    CHECK_F32(gate_forward, g, N);
-    CHECK_F32(gate_forward, logg, N);
+    PASS(gate_forward, BYTES(d.N * d.C + d.C, (prev ? 4 : 3) * d.N), sum, g, logg, x, w, b, prev,
+         d);
+    CHECK_F32(gate_forward, sum, d.N);
+    CHECK_F32(gate_forward, g, d.N);
+    CHECK_F32(gate_forward, logg, d.N);
 }
 
 static void trace_gate_backward(struct backend *be, struct act *dx, struct f32 *dw, struct f32 *db,
                                 struct f32 *dsum, const struct f32 *dg, const struct f32 *dlogg,
                                 const struct act *x, const struct act *w, const struct f32 *sum,
-                                const struct f32 *prev, int64_t N, int C, float eps, bool acc)
+                                const struct f32 *prev, struct gate_dims d, bool acc)
 {
-    PASS(gate_backward, BYTES((2 + acc) * N * C, 6 * N), dx, dw, db, dsum, dg, dlogg, x, w, sum,
-         prev, N, C, eps, acc);
-    CHECK_ACT(gate_backward, dx, N, C, C);
-    CHECK_F32(gate_backward, dw, C);
+    PASS(gate_backward, BYTES((2 + acc) * d.N * d.C, 6 * d.N), dx, dw, db, dsum, dg, dlogg, x, w,
+         sum, prev, d, acc);
+    CHECK_ACT(gate_backward, dx, d.N, d.C, d.C);
+    CHECK_F32(gate_backward, dw, d.C);
     CHECK_F32(gate_backward, db, 1);
-    CHECK_F32(gate_backward, dsum, N);
+    CHECK_F32(gate_backward, dsum, d.N);
+}
+
+static void trace_gate_stats(struct backend *be, struct f32 *out, const struct f32 *g,
+                             const struct f32 *sum, const struct f32 *prev, int64_t N)
+{
+    PASS(gate_stats, BYTES(0, (prev ? 4 : 3) * N), out, g, sum, prev, N);
+    CHECK_F32(gate_stats, out, GATE_STATS);
+}
+
+static void trace_gate_penalty(struct backend *be, struct f32 *dg, double a, double b,
+                               const struct f32 *g, int64_t N)
+{
+    PASS(gate_penalty, BYTES(0, 3 * N), dg, a, b, g, N);
+    CHECK_F32(gate_penalty, dg, N);
 }
 
 static void trace_softmax_xent(struct backend *be, struct f32 *loss, struct act *logits,
@@ -434,6 +448,19 @@ static void trace_add_act(struct backend *be, struct act *y, const struct act *x
 {
     PASS(add_act, BYTES(3 * n, 0), y, x, n);
     CHECK_ACT(add_act, y, 1, n, n);
+}
+
+static void trace_copy_act(struct backend *be, struct act *y, const struct act *x, int64_t n)
+{
+    PASS(copy_act, BYTES(2 * n, 0), y, x, n);
+    CHECK_ACT(copy_act, y, 1, n, n);
+}
+
+static void trace_row_norms(struct backend *be, struct f32 *out, const struct act *x, int64_t N,
+                            int C)
+{
+    PASS(row_norms, BYTES(N * C, 1), out, x, N, C);
+    CHECK_F32(row_norms, out, 1);
 }
 
 static void trace_cast_to_act(struct backend *be, struct act *y, const struct f32 *x, int64_t n)

@@ -365,8 +365,8 @@ static void setup_gate_forward(struct fixture *f, const int *d)
 }
 static void call_gate_forward(struct backend *be, struct fixture *f, const int *d)
 {
-    be->op->gate_forward(be, P("sum"), P("g"), P("logg"), P("x"), P("w"), P("b"), P("prev"), d[0],
-                         d[1], gate_eps);
+    be->op->gate_forward(be, P("sum"), P("g"), P("logg"), P("x"), P("w"), P("b"), P("prev"),
+                         (struct gate_dims){d[0], d[1], gate_eps, (float)d[2] * 0.01f});
 }
 static void setup_gate_backward(struct fixture *f, const int *d)
 {
@@ -384,7 +384,36 @@ static void setup_gate_backward(struct fixture *f, const int *d)
 static void call_gate_backward(struct backend *be, struct fixture *f, const int *d)
 {
     be->op->gate_backward(be, P("dx"), P("dw"), P("db"), P("dsum"), P("dg"), P("dlogg"), P("x"),
-                          P("w"), P("sum"), P("prev"), d[0], d[1], gate_eps, f->c->flags & ACC);
+                          P("w"), P("sum"), P("prev"), (struct gate_dims){d[0], d[1], gate_eps, 0},
+                          f->c->flags & ACC);
+}
+
+static void setup_gate_stats(struct fixture *f, const int *d)
+{
+    add(f, "out", F32, OUT, GATE_STATS);
+    double *prev = add(f, "prev", F32, IN, d[0]);
+    double *sum = add(f, "sum", F32, IN, d[0]);
+    double *g = add(f, "g", F32, IN, d[0]);
+
+    for (int i = 0; i < d[0]; i++) {
+        prev[i] = fabs(prev[i]);
+        sum[i] = prev[i] + fmax(0, sum[i]);
+        g[i] = 1 - fmin(1, sum[i]);
+    }
+    fixture_tensor(f, "prev")->is_null = f->c->flags & NO_PREV;
+}
+static void call_gate_stats(struct backend *be, struct fixture *f, const int *d)
+{
+    be->op->gate_stats(be, P("out"), P("g"), P("sum"), P("prev"), d[0]);
+}
+static void setup_gate_penalty(struct fixture *f, const int *d)
+{
+    add(f, "dg", F32, INOUT, d[0]);
+    add(f, "g", F32, IN, d[0]);
+}
+static void call_gate_penalty(struct backend *be, struct fixture *f, const int *d)
+{
+    be->op->gate_penalty(be, P("dg"), 0.37, -1.8, P("g"), d[0]);
 }
 
 static void setup_softmax_xent(struct fixture *f, const int *d)
@@ -471,6 +500,24 @@ static void setup_add_act(struct fixture *f, const int *d)
     add(f, "y", ACT, INOUT, d[0]);
     add(f, "x", ACT, IN, d[0]);
 }
+static void setup_copy_act(struct fixture *f, const int *d)
+{
+    add(f, "y", ACT, OUT, d[0]);
+    add(f, "x", ACT, IN, d[0]);
+}
+static void call_copy_act(struct backend *be, struct fixture *f, const int *d)
+{
+    be->op->copy_act(be, P("y"), P("x"), d[0]);
+}
+static void setup_row_norms(struct fixture *f, const int *d)
+{
+    add(f, "out", F32, OUT, 1);
+    add(f, "x", ACT, IN, (int64_t)d[0] * d[1]);
+}
+static void call_row_norms(struct backend *be, struct fixture *f, const int *d)
+{
+    be->op->row_norms(be, P("out"), P("x"), d[0], d[1]);
+}
 static void call_add_act(struct backend *be, struct fixture *f, const int *d)
 {
     be->op->add_act(be, P("y"), P("x"), d[0]);
@@ -523,6 +570,8 @@ static const struct driver {
     DRIVER(residual_backward),
     DRIVER(gate_forward),
     DRIVER(gate_backward),
+    DRIVER(gate_stats),
+    DRIVER(gate_penalty),
     DRIVER(softmax_xent),
     DRIVER(adamw_step),
     {"sum_squares", setup_reduction, call_sum_squares},
@@ -531,6 +580,8 @@ static const struct driver {
     DRIVER(axpy),
     DRIVER(fill),
     DRIVER(add_act),
+    DRIVER(copy_act),
+    DRIVER(row_norms),
     DRIVER(cast_to_act),
     DRIVER(cast_to_f32),
 };

@@ -77,10 +77,15 @@ const struct op_case op_cases[] = {
     {"residual_backward", {7, 64}, NO_GATE},
     {"gate_forward", {33, 24}, 0},
     {"gate_forward", {70, 7}, NO_PREV},
+    {"gate_forward", {133, 24, 20}, 0}, // rows with g < 0.2 are dropped
     {"gate_backward", {33, 24}, 0},
     {"gate_backward", {70, 7}, NO_PREV | ACC},
     {"gate_backward", {33, 24}, NO_GATE | ACC},
     {"gate_backward", {33, 24}, NO_LOGG},
+    {"gate_stats", {133}, 0},
+    {"gate_stats", {70}, NO_PREV},
+    {"gate_stats", {1}, 0},
+    {"gate_penalty", {133}, 0},
     // N, V, ld
     {"softmax_xent", {33, 50, 64}, 0},
     {"softmax_xent", {7, 257, 320}, 0},
@@ -96,6 +101,10 @@ const struct op_case op_cases[] = {
     {"axpy", {133}, 0},
     {"fill", {133}, 0},
     {"add_act", {133}, 0},
+    {"copy_act", {10007}, 0},
+    {"copy_act", {1}, 0},
+    {"row_norms", {133, 24}, 0},
+    {"row_norms", {1, 7}, 0},
     {"cast_to_act", {133}, 0},
     {"cast_to_f32", {133}, 0},
 };

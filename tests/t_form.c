@@ -96,9 +96,9 @@ static void every_key_is_reached_and_shown_with_its_value(void **state)
 
 static void sections_have_headings_and_tab_goes_through_them(void **state)
 {
-    static const char *const firsts[] = {"model.d_model", "data.train",    "train.seq_len",
-                                         "optim.lr",      "eval.interval", "log.interval",
-                                         "save.interval", "model.d_model"};
+    static const char *const firsts[] = {"model.d_model", "gate.enabled",  "data.train",
+                                         "train.seq_len", "optim.lr",      "eval.interval",
+                                         "log.interval",  "save.interval", "model.d_model"};
 
     (void)state;
     desk_open(NULL);
@@ -125,7 +125,7 @@ static void range_default_and_origin_stand_below(void **state)
     assert_true(desk_shows("1 to 256   has no default   from crown18.yaml:6"));
     go_to("model.norm_place");
     desk_draw(24, 80, true);
-    assert_true(desk_shows("pre | reordered   default pre   from base12.yaml:25"));
+    assert_true(desk_shows("pre | reordered | sandwich   default pre   from base12.yaml:25"));
     go_to("optim.min_lr");
     desk_draw(24, 80, true);
     assert_true(desk_shows("0 to 100   default: derived"));
@@ -305,9 +305,9 @@ static void a_refused_choice_is_passed_over_and_explained(void **state)
     t_write(path, "model:\n  d_model: 64\n  n_layers: 2\n  head_dim: 15\n  ffn_width: 256\n"
                   "  n_heads: 2\n  vocab: 9\n  pos: none\n");
     desk_open(path);
-    go_to("model.pos"); // rope, none, learned
+    go_to("model.pos"); // rope, none, learned, alibi
     desk_keys("h");
-    assert_string_equal(value("model.pos"), "learned");
+    assert_string_equal(value("model.pos"), "alibi");
     desk_draw(24, 80, true);
     assert_true(desk_shows("not rope: model.head_dim: 15 is odd"));
 }

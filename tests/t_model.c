@@ -440,7 +440,7 @@ static void first_bad_tensor_is_named(void **state)
     model_zero_gradients(m);
 
     poison(m, PARAM_UP, 1, 3e38f); // finite itself; its product with the input may not be
-    poison(m, PARAM_NORM2, 1, 3e38f);
+    poison(m, PARAM_FFN_IN_NORM, 1, 3e38f);
     assert_false(isfinite(gradients_of(m, &x, 1)));
     assert_true(model_first_nonfinite(m, name, sizeof name));
     assert_non_null(strstr(name, "layer 1 (repetition 1) mlp"));
@@ -501,7 +501,7 @@ static void adamw_clips_and_decays_by_group(void **state)
     m = new_model(be, &s);
     o = optim_new(m, &s.optim, NULL);
     matrix = param_find(model_params(m), PARAM_DOWN, 2);
-    gain = param_find(model_params(m), PARAM_NORM2, 1);
+    gain = param_find(model_params(m), PARAM_FFN_IN_NORM, 1);
     a.w = read_one(m, model_weights(m), matrix->offset + 5);
     b.w = read_one(m, model_weights(m), gain->offset + 5);
     for (int n = 1; n <= 3; n++) {

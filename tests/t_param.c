@@ -84,9 +84,9 @@ static void olmo2_names_for_reordered_norms(void **state)
     s.model.qk_norm = QK_FULL;
     s.model.tie_embeddings = true;
     param_list_build(&list, &s);
-    assert_string_equal(param_find(&list, PARAM_NORM1, 1)->name,
+    assert_string_equal(param_find(&list, PARAM_ATTN_OUT_NORM, 1)->name,
                         "model.layers.1.post_attention_layernorm.weight");
-    assert_string_equal(param_find(&list, PARAM_NORM2, 1)->name,
+    assert_string_equal(param_find(&list, PARAM_FFN_OUT_NORM, 1)->name,
                         "model.layers.1.post_feedforward_layernorm.weight");
     assert_string_equal(param_find(&list, PARAM_Q_NORM, 1)->name,
                         "model.layers.1.self_attn.q_norm.weight");
@@ -211,7 +211,7 @@ static void weight_decay_follows_its_scope(void **state)
         assert_true(decay_of(&s, PARAM_EMBED, -1) == cases[i].embed);
         assert_true(decay_of(&s, PARAM_POSITION, -1) == cases[i].position);
         assert_true(decay_of(&s, PARAM_DOWN, 1) == cases[i].matrix);
-        assert_true(decay_of(&s, PARAM_NORM2, 1) == cases[i].norm);
+        assert_true(decay_of(&s, PARAM_FFN_IN_NORM, 1) == cases[i].norm);
         assert_true(decay_of(&s, PARAM_O_BIAS, 1) == cases[i].bias);
         assert_true(decay_of(&s, PARAM_HEAD, -1) == cases[i].head);
     }
@@ -239,7 +239,7 @@ static void openelm_init_goes_by_fan_in_and_depth(void **state)
     assert_near(std_of(&s, PARAM_GATE, 1), 1 / sqrt(6), 1e-6);
     assert_near(std_of(&s, PARAM_O, 1), 1 / sqrt(6) / sqrt(2 * 2), 1e-6);
     assert_near(std_of(&s, PARAM_DOWN, 0), 1 / sqrt(6) / sqrt(2 * 2), 1e-6);
-    assert_near(std_of(&s, PARAM_NORM1, 0), 0, 0);
+    assert_near(std_of(&s, PARAM_ATTN_IN_NORM, 0), 0, 0);
 }
 
 // Mean, standard deviation and largest value of one tensor's initial values.
@@ -279,7 +279,7 @@ static void initial_values_have_their_distribution(void **state)
     moments(&list.v[0], 1, &mean, &std, &most);
     assert_true(most <= 3.0001 * 0.02 && most > 2.9 * 0.02);
     assert_near(std / 0.02, 0.98658, 0.01); // sd of a normal cut at 3
-    moments(param_find(&list, PARAM_NORM1, 0), 1, &mean, &std, &most);
+    moments(param_find(&list, PARAM_ATTN_IN_NORM, 0), 1, &mean, &std, &most);
     assert_true(mean == 1 && most == 1);
     param_list_release(&list);
 }

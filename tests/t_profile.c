@@ -304,6 +304,26 @@ static void wrong_layer_values_are_named(void **state)
     expect_model("head_dim: 33", "p.yaml:7:13", "model.head_dim", "rope needs an even head_dim");
 }
 
+static void gates_need_pairs_of_layers(void **state)
+{
+    const char *odd[] = {"model.n_layers=5"};
+    char *text = xasprintf("%s%s", minimal, "gate: {enabled: true}\n");
+
+    (void)state;
+    expect_problem(text, odd, 1, "p.yaml:7:17", "gate.enabled", "layer 2 of 5 without a partner");
+    free(text);
+    expect_after("gate: {enabled: true, alpha: [1, 2, 3]}\n", "p.yaml:7:30", "gate.alpha",
+                 "has 3 values, expected a number or one for each of 4 layers");
+    expect_after("gate: {enabled: true, beta: [1, 2, 3, 1]}\n", "p.yaml:7:29", "gate.beta[2]",
+                 "3 differs from 2 of layer 1, which shares its gate");
+    expect_after("gate: {enabled: true, controller: fixed_l2, alpha: [1, 2, 2, 1]}\n",
+                 "p.yaml:7:52", "gate.alpha", "fixed_l2 weighs a norm over all layers");
+    expect_after("gate: {attn: queries}\n", "p.yaml:7:14", "gate.attn",
+                 "expected key, query_noop, off or hard");
+    expect_after("gate: {enabled: true, mu_ends: 0.5}\n", "p.yaml:7:23", "gate.mu_ends",
+                 "did you mean 'mu_end'");
+}
+
 static void unknown_keys_suggest_the_nearest(void **state)
 {
     (void)state;
@@ -314,7 +334,6 @@ static void unknown_keys_suggest_the_nearest(void **state)
     expect_after("lr: 1\n", "p.yaml:7:1", "lr", "did you mean 'lr' in 'optim:'");
     expect_after("model.vocab: 1\n", "p.yaml:7:1", "model.vocab", "given twice");
     expect_after("\"a\\e[2Jb\": 1\n", "p.yaml:7:1", "a [2Jb", "unknown key 'a [2Jb'");
-    expect_after("gate: {enabled: true}\n", "p.yaml:7:1", "gate", "models without gates");
     expect_after("match: {params: 180M}\n", "p.yaml:7:1", "match", "not supported");
     expect_after("train: {master: none}\n", "p.yaml:7:17", "train.master", "only 'f32'");
     expect_after("train: {compute: bf16}\n", "p.yaml:7:18", "train.compute", "in f32");
@@ -540,6 +559,7 @@ int main(void)
         cmocka_unit_test(numbers_take_units),
         cmocka_unit_test(wrong_types_are_named),
         cmocka_unit_test(wrong_layer_values_are_named),
+        cmocka_unit_test(gates_need_pairs_of_layers),
         cmocka_unit_test(unknown_keys_suggest_the_nearest),
         cmocka_unit_test(syntax_errors_have_places),
         cmocka_unit_test(missing_keys_are_named_at_their_section),

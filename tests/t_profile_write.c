@@ -97,8 +97,21 @@ static void draw_key(const struct spec_key *k, struct spec *s)
     case KEY_BATCH:
     case KEY_LANE:
     case KEY_FRAME:
+    case KEY_LAYERS:
         break;
     }
+}
+
+// Mirrored layers alike, as gates want them; one value for all where a norm is weighed.
+static void draw_coefficients(struct spec *s, double *v)
+{
+    int L = s->model.n_layers;
+    bool alike = s->gate.controller == CTRL_FIXED_L2 || draw(2);
+
+    for (int i = 0; i < L; i++)
+        v[i] = i && alike ? v[0] : draw_double(-1, 1);
+    for (int i = 0; i < L; i++)
+        v[L - 1 - i] = v[i];
 }
 
 static void draw_lanes(struct model_spec *m)
@@ -125,6 +138,9 @@ static struct spec draw_spec(void)
         draw_key(&spec_keys[i], &s);
     snprintf(s.name, sizeof s.name, "n%d.x-y", draw(1000));
     draw_lanes(&s.model);
+    s.gate.enabled &= s.model.n_layers % 2 == 0;
+    draw_coefficients(&s, s.gate.alpha);
+    draw_coefficients(&s, s.gate.beta);
     s.model.head_dim = 2 * (1 + draw(64));
     s.model.frame = (struct frame){(enum frame_mode)draw(4), 0, 0};
     if (s.model.frame.mode == FRAME_LITERAL)
