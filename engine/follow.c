@@ -29,6 +29,8 @@ static const char *const eval_names[EVAL_COLUMNS] = {
     [EVAL_BPB] = "val/bpb",
     [EVAL_VAL_TOKENS] = "val/tokens",
     [EVAL_FLOPS] = "flops",
+    [EVAL_SPARSITY] = "val/sparsity",
+    [EVAL_REG] = "reg/loss",
 };
 
 // ---- tables -------------------------------------------------------------------------------------
@@ -122,10 +124,14 @@ static void take_line(void *user, const json_t *line)
         f->bad++;
         return;
     }
-    if (json_object_get(line, "train/loss"))
+    if (json_object_get(line, "train/loss")) {
         table_add(&f->train, train_names, json_number_value(step), line);
-    if (json_object_get(line, "val/loss"))
+        f->bad += layer_log_add(&f->train_layers, json_number_value(step), line);
+    }
+    if (json_object_get(line, "val/loss")) {
         table_add(&f->eval, eval_names, json_number_value(step), line);
+        f->bad += layer_log_add(&f->eval_layers, json_number_value(step), line);
+    }
     if (event)
         add_event(f, event, (int64_t)json_number_value(step), line);
 }
@@ -136,6 +142,8 @@ static void forget(struct follow *f)
 {
     table_release(&f->train);
     table_release(&f->eval);
+    layer_log_release(&f->train_layers);
+    layer_log_release(&f->eval_layers);
     f->train.columns = TRAIN_COLUMNS;
     f->eval.columns = EVAL_COLUMNS;
     free(f->event);

@@ -4,12 +4,14 @@
 //
 // A poll costs what is new: two small files are looked at when nothing changed. Series are arrays
 // of doubles in rising order of step, so a million records are 9 x 8 MB. After a resume the run
-// repeats the steps since its checkpoint; the later line of a step wins.
+// repeats the steps since its checkpoint; the later line of a step wins. Arrays with a value per
+// layer are thinned out when there are very many (layer_log.h), these columns never are.
 #ifndef ENGINE_FOLLOW_H
 #define ENGINE_FOLLOW_H
 
 #include <stdbool.h>
 
+#include "engine/layer_log.h"
 #include "engine/run.h"
 #include "engine/runlog.h"
 
@@ -35,10 +37,12 @@ enum follow_eval_column {
     EVAL_BPB,
     EVAL_VAL_TOKENS, // scored by this evaluation
     EVAL_FLOPS,
+    EVAL_SPARSITY, // mean over layers of the share of gates that are 0, 0..1
+    EVAL_REG,      // the regulariser's part of the loss
     EVAL_COLUMNS
 };
 
-enum { FOLLOW_MAX_COLUMNS = 9, FOLLOW_MAX_EVENTS = 1000 };
+enum { FOLLOW_MAX_COLUMNS = 10, FOLLOW_MAX_EVENTS = 1000 };
 
 // n rows; column c of row i is col[c][i]. Unknown values are NaN.
 struct follow_table {
@@ -60,6 +64,7 @@ struct follow {
     bool has_status;
     char problem[512]; // why the status or the log cannot be read at present, or ""
     struct follow_table train, eval;
+    struct layer_log train_layers, eval_layers;
     struct follow_event *event; // the newest FOLLOW_MAX_EVENTS, oldest first
     int n_events;
     bool behind; // the log holds more than the last poll read: poll again soon
