@@ -16,7 +16,6 @@
 #include "engine/file.h"
 #include "engine/profile.h"
 
-
 enum { MAX_MANIFEST = 1 << 20, READ_CHUNK = 1 << 20 };
 
 static const char manifest_name[] = "MANIFEST.json";
@@ -119,9 +118,10 @@ static json_t *layer_map(const struct model_spec *m)
 {
     json_t *a = json_array();
 
-    for (int i = 0; i < m->n_layers; i++)
-        for (int r = 0; r < m->lane[LANE_REUSE][i]; r++)
-            json_array_append_new(a, json_integer(i));
+    for (int loop = 0; loop < m->block_loops; loop++)
+        for (int i = 0; i < m->n_layers; i++)
+            for (int r = 0; r < m->lane[LANE_REUSE][i]; r++)
+                json_array_append_new(a, json_integer(i));
     return a;
 }
 
@@ -170,9 +170,9 @@ static void add_sizes(json_t *j, const struct model_spec *m, int seq_len)
 static void add_kinds(json_t *j, const struct model_spec *m)
 {
     static const char *const act[] = {"silu", "gelu", "gelu_pytorch_tanh"};
-    static const char *const place[] = {"pre", "reordered"};
+    static const char *const place[] = {"pre", "reordered", "sandwich"};
     static const char *const qk[] = {"none", "full", "head"};
-    static const char *const pos[] = {"rope", "none", "learned"};
+    static const char *const pos[] = {"rope", "none", "learned", "alibi"};
     static const char *const rope[] = {"half", "interleaved"};
 
     json_object_set_new(j, "hidden_act", json_string(act[m->act]));
@@ -181,6 +181,7 @@ static void add_kinds(json_t *j, const struct model_spec *m)
     json_object_set_new(j, m->norm == NORM_RMS ? "rms_norm_eps" : "layer_norm_eps",
                         json_real(m->norm_eps));
     json_object_set_new(j, "norm_place", json_string(place[m->norm_place]));
+    json_object_set_new(j, "embed_norm", json_boolean(m->input_norm));
     json_object_set_new(j, "qk_norm", json_string(qk[m->qk_norm]));
     json_object_set_new(j, "position_embedding_type", json_string(pos[m->pos]));
     json_object_set_new(j, "rope_theta", json_real(m->rope_theta));
@@ -191,6 +192,23 @@ static void add_kinds(json_t *j, const struct model_spec *m)
     json_object_set_new(j, "initializer_range", json_real(m->init_std));
 }
 
+// What the hub has no name for: repetitions beyond layer_map, and gates.
+static void add_passes(json_t *j, const struct spec *spec)
+{
+    static const char *const inject[] = {"none", "add"};
+    static const char *const attn[] = {"key", "query_noop", "off", "hard"};
+    const struct model_spec *m = &spec->model;
+
+    json_object_set_new(j, "block_loops", json_integer(m->block_loops));
+    json_object_set_new(j, "block_inject", json_string(inject[m->block_inject]));
+    json_object_set_new(j, "reuse_inject", json_string(inject[m->reuse_inject]));
+    json_object_set_new(j, "num_gates", json_integer(spec_gate_count(spec)));
+    if (!spec->gate.enabled)
+        return;
+    json_object_set_new(j, "gate_attention", json_string(attn[spec->gate.attn]));
+    json_object_set_new(j, "gate_eps", json_real(spec->gate.eps));
+}
+
 json_t *ckpt_config(const struct spec *spec)
 {
     json_t *j = json_pack("{s:s, s:[s], s:s}", "model_type", "lathe", "architectures",
@@ -198,6 +216,7 @@ json_t *ckpt_config(const struct spec *spec)
 
     add_sizes(j, &spec->model, spec->train.seq_len);
     add_kinds(j, &spec->model);
+    add_passes(j, spec);
     return j;
 }
 

@@ -12,7 +12,9 @@
 #include "engine/buf.h"
 #include "engine/file.h"
 #include "engine/host.h"
+#include "engine/model.h"
 #include "engine/run.h"
+#include "engine/trainer.h"
 
 enum { SPAWN_TIMEOUT_MS = 15000, PLAIN_PERIOD_S = 10, MAX_WIDTH = 400 };
 
@@ -176,6 +178,24 @@ static void print_end(const char *dir, int code, bool json)
 
 // ---- the command --------------------------------------------------------------------------------
 
+// What the run will take, before it takes it.
+static void print_start(const char *dir)
+{
+    char total[UNIT_SIZE], acts[UNIT_SIZE], moments[UNIT_SIZE];
+    struct model_plan plan;
+    struct spec spec;
+
+    printf("run %s\n", dir);
+    if (run_load_profile(dir, &spec, NULL) < 0)
+        return; // host_run will say why
+    spec.train.recompute = trainer_recompute(&spec, model_sizes_cpu);
+    model_plan(&spec, model_sizes_cpu, &plan);
+    printf("memory: %s, of it %s activations%s and %s optimizer\n",
+           unit_bytes(total, (double)plan.total), unit_bytes(acts, (double)plan.activations),
+           spec.train.recompute == RECOMPUTE_LAYER ? " (layers are computed again)" : "",
+           unit_bytes(moments, (double)plan.moments));
+}
+
 static int run_here(const char *dir, const struct cli_args *a)
 {
     struct progress p = {.on = !cli_has(a, "quiet") && !cli_has(a, "json"),
@@ -187,7 +207,7 @@ static int run_here(const char *dir, const struct cli_args *a)
     int code;
 
     if (p.on)
-        printf("run %s\n", dir);
+        print_start(dir);
     fflush(stdout);
     code = host_run(dir, cli_value(a, "backend"), on_progress, &p, &err);
     end_line(&p);

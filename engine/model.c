@@ -31,76 +31,35 @@ static int alloc_blocks(struct model *m, struct err *err)
     if (!sizes.act_is_f32 &&
         !(m->compute = alloc_block(m, n * (int64_t)sizes.act, "compute copy of the weights", err)))
         return -1;
-    if (!(m->gradients = alloc_block(m, n * f32, "gradients", err)) ||
-        !(m->arena = alloc_block(m, bytes, "activations", err)))
+    if (m->use == MODEL_TRAIN && !(m->gradients = alloc_block(m, n * f32, "gradients", err)))
+        return -1;
+    if (!(m->arena = alloc_block(m, bytes, "activations", err)))
         return -1;
     model_lay_out(m, m->arena, sizes);
     return 0;
 }
 
-// angle(pos, j) = pos * theta^(-2j/D), positions from 0
-static void fill_rope_tables(struct model *m)
+struct model *model_new_for(struct backend *be, const struct spec *spec, enum model_use use,
+                            struct err *err)
 {
-    int D = m->spec.model.head_dim, half = D / 2;
-    double *cos_row = xcalloc((size_t)half + 1, sizeof *cos_row);
-    double *sin_row = xcalloc((size_t)half + 1, sizeof *sin_row);
+    struct model *m = xcalloc(1, sizeof *m);
 
-    for (int t = 0; t < m->T; t++) {
-        for (int j = 0; j < half; j++) {
-            double angle = t * pow(m->spec.model.rope_theta, -2.0 * j / D);
-
-            cos_row[j] = cos(angle);
-            sin_row[j] = sin(angle);
-        }
-        m->be->op->upload_f64(m->be, f32_at(m->be, m->cos, (int64_t)t * half), cos_row, half);
-        m->be->op->upload_f64(m->be, f32_at(m->be, m->sin, (int64_t)t * half), sin_row, half);
-    }
-    free(cos_row);
-    free(sin_row);
-}
-
-static void fill_positions(struct model *m)
-{
-    int32_t *pos = xcalloc((size_t)m->N, sizeof *pos);
-
-    for (int64_t i = 0; i < m->N; i++)
-        pos[i] = (int32_t)(i % m->T);
-    m->be->op->upload_i32(m->be, m->positions, pos, m->N);
-    free(pos);
-}
-
-// What profiles can say and this model cannot do yet.
-static int refuse(const struct spec *s, struct err *err)
-{
-    const struct model_spec *m = &s->model;
-
-    if (s->gate.enabled || m->norm_place == PLACE_SANDWICH || m->input_norm ||
-        m->pos == POS_ALIBI || m->block_loops > 1 || m->reuse_inject ||
-        s->train.recompute == RECOMPUTE_LAYER)
-        return err_set(err,
-                       "gates, sandwich and input norms, ALiBi, block recurrence and recompute "
-                       "can be described but not yet computed");
-    return 0;
-}
-
-struct model *model_new(struct backend *be, const struct spec *spec, struct err *err)
-{
-    struct model *m;
-
-    if (refuse(spec, err) < 0)
-        return NULL;
-    m = xcalloc(1, sizeof *m);
-    model_describe(m, spec);
+    BUG_IF(use == MODEL_DECODE && spec->train.micro_batch_size != 1);
+    model_describe(m, spec, use);
     m->be = be;
     if (alloc_blocks(m, err) < 0) {
         model_free(m);
         return NULL;
     }
     m->host_losses = xcalloc((size_t)m->N, sizeof *m->host_losses);
-    fill_positions(m);
-    if (spec->model.pos == POS_ROPE)
-        fill_rope_tables(m);
+    model_fill_tables(m);
+    model_set_penalty(m, spec->gate.alpha, spec->gate.beta);
     return m;
+}
+
+struct model *model_new(struct backend *be, const struct spec *spec, struct err *err)
+{
+    return model_new_for(be, spec, MODEL_TRAIN, err);
 }
 
 void model_free(struct model *m)
@@ -200,7 +159,7 @@ void model_zero_gradients(struct model *m)
     m->be->op->fill(m->be, m->gradients, 0, m->params.block_size);
 }
 
-static int sync(struct model *m, struct err *err)
+int model_sync(struct model *m, struct err *err)
 {
     char why[256] = "";
 
@@ -212,6 +171,7 @@ static int sync(struct model *m, struct err *err)
 static void load(struct model *m, const int32_t *tokens, const int32_t *targets)
 {
     m->abandoned = false;
+    m->rows = m->N;
     m->be->op->upload_i32(m->be, m->tokens, tokens, m->N);
     m->be->op->upload_i32(m->be, m->targets, targets, m->N);
 }
@@ -230,11 +190,27 @@ static double sum_losses(struct model *m)
 int model_forward_backward(struct model *m, const int32_t *tokens, const int32_t *targets,
                            double scale, double *loss_sum, struct err *err)
 {
+    BUG_IF(m->use != MODEL_TRAIN);
+    if (m->n_gates && m->spec.gate.attn == GATE_ATTN_HARD)
+        return err_set(err, "gate.attn hard drops keys and has no gradient: train with key");
     load(m, tokens, targets);
     model_forward(m);
+    model_gate_measure(m);
     model_head(m, scale, true);
+    model_gate_begin_backward(m, scale);
     model_backward(m);
-    if (sync(m, err) < 0)
+    if (model_sync(m, err) < 0)
+        return -1;
+    if (m->abandoned)
+        return 1;
+    *loss_sum = sum_losses(m);
+    return 0;
+}
+
+// After a forward pass and the head without gradients.
+static int finish_loss(struct model *m, double *loss_sum, struct err *err)
+{
+    if (model_sync(m, err) < 0)
         return -1;
     if (m->abandoned)
         return 1;
@@ -245,13 +221,53 @@ int model_forward_backward(struct model *m, const int32_t *tokens, const int32_t
 int model_loss(struct model *m, const int32_t *tokens, const int32_t *targets, double *loss_sum,
                struct err *err)
 {
+    BUG_IF(m->use == MODEL_DECODE);
     load(m, tokens, targets);
     model_forward(m);
+    model_gate_measure(m);
     model_head(m, 0, false);
-    if (sync(m, err) < 0)
+    return finish_loss(m, loss_sum, err);
+}
+
+static void download_logits(struct model *m, struct f32 *copy, float *logits)
+{
+    struct backend *be = m->be;
+
+    for (int64_t row = 0; row < m->N && !m->abandoned; row += m->head_rows) {
+        int64_t rows = m->N - row < m->head_rows ? m->N - row : m->head_rows;
+
+        model_logits_chunk(m, row, rows);
+        be->op->cast_to_f32(be, copy, m->s.logits, rows * m->V);
+        be->op->download(be, logits + row * m->V, copy, rows * m->V);
+    }
+}
+
+int model_logits(struct model *m, const int32_t *tokens, const int32_t *targets, float *logits,
+                 double *loss_sum, struct err *err)
+{
+    int64_t bytes = (int64_t)m->head_rows * m->V * (int64_t)m->be->f32_size;
+    struct f32 *copy = alloc_block(m, bytes, "copy of the logits", err);
+    int rc;
+
+    if (!copy)
         return -1;
-    if (m->abandoned)
-        return 1;
-    *loss_sum = sum_losses(m);
-    return 0;
+    rc = model_loss(m, tokens, targets, loss_sum, err);
+    if (!rc)
+        download_logits(m, copy, logits);
+    m->be->op->release(m->be, copy);
+    return rc;
+}
+
+void model_stream_norms(struct model *m, double *norms)
+{
+    const struct ops *op = m->be->op;
+    int L = m->spec.model.n_layers;
+
+    BUG_IF(m->use != MODEL_TRAIN); // elsewhere the stream is overwritten
+    for (int i = m->n_steps - spec_reuse_total(&m->spec.model); i < m->n_steps; i++) {
+        const struct step *s = &m->steps[i];
+
+        op->row_norms(m->be, f32_at(m->be, m->norms, s->layer), s->r[FFN].y, m->N, m->C);
+    }
+    op->download_f64(m->be, norms, m->norms, L);
 }

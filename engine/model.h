@@ -21,6 +21,10 @@
 
 struct model;
 
+// What a model is for decides what it keeps: TRAIN everything a backward pass needs, EVAL one layer at
+// a time and no gradients, DECODE the keys and values of one sequence, one cache per repetition.
+enum model_use { MODEL_TRAIN, MODEL_EVAL, MODEL_DECODE };
+
 // Bytes of each block, exactly as model_new and optim_new will ask for them.
 struct model_plan {
     int64_t weights;     // master weights
@@ -38,13 +42,11 @@ struct model_sizes { // of the elements of a backend, see struct backend
 extern const struct model_sizes model_sizes_cpu; // f32 throughout
 struct model_sizes model_sizes_of(const struct backend *be);
 
-// Uses train.micro_batch_size and train.seq_len; the list of parameters must be the spec's. Any
-// thread.
-void model_plan(const struct spec *spec, struct model_sizes sizes, struct model_plan *plan);
-
-// What a model is for decides what it keeps: TRAIN everything a backward pass needs, EVAL one layer at
-// a time and no gradients, DECODE the keys and values of one sequence, one cache per repetition.
-enum model_use { MODEL_TRAIN, MODEL_EVAL, MODEL_DECODE };
+// Uses train.micro_batch_size, train.seq_len and train.recompute (auto counts as none). Any thread.
+void model_plan_for(const struct spec *spec, enum model_use use, struct model_sizes sizes,
+                    struct model_plan *plan);
+void model_plan(const struct spec *spec, struct model_sizes sizes,
+                struct model_plan *plan); // MODEL_TRAIN
 
 // NULL with the block that did not fit and its size when memory is short. Weights are zero.
 // The backend and (a copy of) the spec are used until model_free; the backend is not closed.
@@ -71,6 +73,7 @@ void model_init_weights(struct model *m, uint64_t seed);
 // Returns 0, 1 when the poll abandoned it (the gradients are then of no use), -1 on a device error.
 int model_forward_backward(struct model *m, const int32_t *tokens, const int32_t *targets,
                            double scale, double *loss_sum, struct err *err);
+// A model with gate.attn hard has no gradient: -1.
 // The same loss without gradients.
 int model_loss(struct model *m, const int32_t *tokens, const int32_t *targets, double *loss_sum,
                struct err *err);
@@ -89,7 +92,7 @@ double model_penalty(const struct model *m);
 // Of the last pass, one per gate (spec_gate_count).
 const struct gate_stat *model_gate_stats(const struct model *m);
 // Mean L2 norm of the stream that leaves each layer (after its last repetition in the last pass
-// through the stack), of the last pass: L values. Computed only when asked for here.
+// through the stack), of the last pass of a MODEL_TRAIN model: L values. Computed only here.
 void model_stream_norms(struct model *m, double *norms);
 
 // ---- one token after the other (MODEL_DECODE) ----

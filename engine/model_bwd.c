@@ -1,5 +1,5 @@
 // The backward pass: the forward lists reversed. m->s.dx is the gradient of the stream; since the
-// residual adds, it passes a sublayer unchanged and the sublayer's own gradient is added to it.
+// residual adds, it passes a branch unchanged and the branch's own gradient is added to it.
 #include "engine/model_impl.h"
 
 static void norm_backward(struct model *m, struct act *dx, const struct act *dy,
@@ -41,7 +41,7 @@ static void qk_norm_backward(struct model *m, const struct step *s)
                              model_qk_norm_dims(m, s, s->G), false);
 }
 
-// dx (= or +=, the gradient of in1) from dy, the gradient of out1
+// dx (= or +=, the gradient of the branch's input) from dy, that of its output; dx may be dy
 static void attention_backward(struct model *m, const struct step *s, struct act *dx,
                                const struct act *dy, bool acc)
 {
@@ -49,21 +49,22 @@ static void attention_backward(struct model *m, const struct step *s, struct act
     const struct ops *op = be->op;
     const struct act *qk = s->qk ? s->qk : s->qkv;
     struct act *dqkv = m->s.dqkv, *dqk = s->qk ? m->s.dqk : dqkv;
+    const struct gate *gate = model_gates_keys(m) ? model_gate(m, s) : NULL;
     int v = s->Q + s->K;
 
     linear_backward(m, m->s.datt, dy, s->att, s->p[PARAM_O], s->p[PARAM_O_BIAS], s->Q, m->C, false);
-    op->attention_backward(be, dqk, act_at(be, dqk, s->Q), act_at(be, dqkv, v), NULL, m->s.datt,
-                           s->att, qk, act_at(be, qk, s->Q), act_at(be, s->qkv, v), s->lse, NULL,
-                           NULL, model_attn_dims(m, s));
+    op->attention_backward(be, dqk, act_at(be, dqk, s->Q), act_at(be, dqkv, v),
+                           gate ? gate->dlogg : NULL, m->s.datt, s->att, qk, act_at(be, qk, s->Q),
+                           act_at(be, s->qkv, v), s->lse, gate ? gate->logg : NULL, s->slopes,
+                           model_attn_dims(m, s));
     if (m->spec.model.pos == POS_ROPE)
         op->rope_backward(be, dqk, m->cos, m->sin, model_rope_dims(m, s));
     if (s->qk)
         qk_norm_backward(m, s);
-    linear_backward(m, dx, dqkv, s->in1, s->p[PARAM_Q], s->p[PARAM_Q_BIAS], m->C, s->Q + 2 * s->K,
-                    acc);
+    linear_backward(m, dx, dqkv, s->r[ATTENTION].in, s->p[PARAM_Q], s->p[PARAM_Q_BIAS], m->C,
+                    s->Q + 2 * s->K, acc);
 }
 
-// dx (= or +=, the gradient of in2) from dy, the gradient of out2
 static void ffn_backward(struct model *m, const struct step *s, struct act *dx,
                          const struct act *dy, bool acc)
 {
@@ -77,52 +78,106 @@ static void ffn_backward(struct model *m, const struct step *s, struct act *dx,
         op->swiglu_backward(m->be, m->s.dab, m->s.dh, s->ab, m->N, s->F);
     else
         op->gelu_backward(m->be, m->s.dab, m->s.dh, s->ab, m->N * s->F, kind);
-    linear_backward(m, dx, m->s.dab, s->in2, s->ffn_in, s->ffn_in_bias, m->C, s->W, acc);
+    linear_backward(m, dx, m->s.dab, s->r[FFN].in, s->ffn_in, s->ffn_in_bias, m->C, s->W, acc);
 }
 
-static void step_pre(struct model *m, const struct step *s)
+// The gradient of what was multiplied by the gate; the gate's own is added to dg. What was
+// multiplied is computed once more where a norm made it.
+static const struct act *gated(struct model *m, const struct step *s, enum branch b)
 {
-    struct act *dx = m->s.dx, *dbranch = m->s.dbranch;
+    const struct residual *r = &s->r[b];
+    const struct gate *gate = model_gate(m, s);
+    struct norm_roles role = model_norm_roles(b);
+    const struct act *what = r->out;
 
-    ffn_backward(m, s, dbranch, dx, false);
-    norm_backward(m, dx, dbranch, s->stat[1], s->mid, s->p[PARAM_FFN_IN_NORM],
-                  s->p[PARAM_FFN_IN_NORM_BIAS], true);
-    attention_backward(m, s, dbranch, dx, false);
-    norm_backward(m, dx, dbranch, s->stat[0], s->x, s->p[PARAM_ATTN_IN_NORM],
-                  s->p[PARAM_ATTN_IN_NORM_BIAS], true);
+    if (!gate)
+        return m->s.dx;
+    if (spec_norm_after(&m->spec.model)) {
+        model_norm(m, m->s.branch, r->out_stat, r->out, s->p[role.out], s->p[role.out_bias]);
+        what = m->s.branch;
+    }
+    m->be->op->residual_backward(m->be, m->s.dbranch, gate->dg, m->s.dx, what, gate->g, m->N, m->C);
+    return m->s.dbranch;
 }
 
-static void step_reordered(struct model *m, const struct step *s)
+// dx = the gradient of y becomes that of x
+static void residual_backward(struct model *m, const struct step *s, enum branch b)
 {
+    const struct residual *r = &s->r[b];
+    struct norm_roles role = model_norm_roles(b);
     struct act *dx = m->s.dx, *dbranch = m->s.dbranch;
+    const struct act *dy = gated(m, s, b);
+    bool before = spec_norm_before(&m->spec.model);
 
-    norm_backward(m, dbranch, dx, s->stat[1], s->out2, s->p[PARAM_FFN_OUT_NORM],
-                  s->p[PARAM_FFN_OUT_NORM_BIAS], false);
-    ffn_backward(m, s, dx, dbranch, true);
-    norm_backward(m, dbranch, dx, s->stat[0], s->out1, s->p[PARAM_ATTN_OUT_NORM],
-                  s->p[PARAM_ATTN_OUT_NORM_BIAS], false);
-    attention_backward(m, s, dx, dbranch, true);
+    if (spec_norm_after(&m->spec.model)) {
+        struct act *dout = dy == dbranch ? m->s.branch : dbranch;
+
+        norm_backward(m, dout, dy, r->out_stat, r->out, s->p[role.out], s->p[role.out_bias], false);
+        dy = dout;
+    }
+    (b == ATTENTION ? attention_backward : ffn_backward)(m, s, before ? dbranch : dx, dy, !before);
+    if (before)
+        norm_backward(m, dx, dbranch, r->in_stat, r->x, s->p[role.in], s->p[role.in_bias], true);
+}
+
+// The stream entered the step as x + inject: its gradient goes both ways. `to` collects that of a
+// source which several steps used, the last of them first.
+static void share(struct model *m, struct act *to, bool is_first)
+{
+    (is_first ? m->be->op->copy_act : m->be->op->add_act)(m->be, to, m->s.dx, m->N * m->C);
+}
+
+static void inject_backward(struct model *m, const struct step *s)
+{
+    int repeats = m->spec.model.lane[LANE_REUSE][s->layer];
+    bool reuse = m->spec.model.reuse_inject == INJECT_ADD;
+
+    if (s->repeat > 0 && reuse)
+        share(m, m->s.dfirst, s->repeat == repeats - 1);
+    if (s->repeat == 0 && reuse && repeats > 1)
+        m->be->op->add_act(m->be, m->s.dx, m->s.dfirst, m->N * m->C);
+    if (s->repeat == 0 && s->inject)
+        share(m, m->s.dembedded, s->loop == m->spec.model.block_loops - 1);
+}
+
+static void step_backward(struct model *m, struct step *s)
+{
+    if (model_recomputes(m))
+        model_step_inner(m, s);
+    residual_backward(m, s, FFN);
+    residual_backward(m, s, ATTENTION);
+    if (s->opens_gate)
+        model_gate_backward(m, s);
+    inject_backward(m, s);
 }
 
 static void embed_backward(struct model *m)
 {
     const struct ops *op = m->be->op;
+    const struct model_spec *ms = &m->spec.model;
     const struct param *pos = m->top[PARAM_POSITION];
+    struct act *dx = m->s.dx;
 
-    op->embedding_backward(m->be, model_dw(m, m->top[PARAM_EMBED]), m->s.dx, m->tokens, m->N, m->C,
+    if (ms->block_loops > 1 && ms->block_inject == INJECT_ADD)
+        op->add_act(m->be, dx, m->s.dembedded, m->N * m->C);
+    if (ms->input_norm) {
+        norm_backward(m, m->s.dbranch, dx, m->embed_stat, m->raw, m->top[PARAM_EMBED_NORM],
+                      m->top[PARAM_EMBED_NORM_BIAS], false);
+        dx = m->s.dbranch;
+    }
+    op->embedding_backward(m->be, model_dw(m, m->top[PARAM_EMBED]), dx, m->tokens, m->N, m->C,
                            m->V);
     if (pos)
-        op->embedding_backward(m->be, model_dw(m, pos), m->s.dx, m->positions, m->N, m->C,
-                               pos->rows);
+        op->embedding_backward(m->be, model_dw(m, pos), dx, m->positions, m->N, m->C, pos->rows);
 }
 
 void model_backward(struct model *m)
 {
-    const struct act *last = m->n_steps ? m->steps[m->n_steps - 1].y : m->embedded;
+    const struct act *last = m->steps[m->n_steps - 1].r[FFN].y;
 
     norm_backward(m, m->s.dx, m->s.dbranch, m->final_stat, last, m->top[PARAM_FINAL_NORM],
                   m->top[PARAM_FINAL_NORM_BIAS], false);
     for (int i = m->n_steps - 1; i >= 0 && model_goes_on(m); i--)
-        (model_is_pre(m) ? step_pre : step_reordered)(m, &m->steps[i]);
+        step_backward(m, &m->steps[i]);
     embed_backward(m);
 }

@@ -75,28 +75,60 @@ static bool bad_weights(struct check *c, int layer)
     return false;
 }
 
-static bool bad_step(struct check *c, const struct step *s)
+static bool bad_branch(struct check *c, const struct step *s, enum branch b)
 {
+    static const char *const in[] = {"attention input norm", "mlp input norm"};
+    static const char *const out[] = {"self_attn.o_proj", "mlp.down_proj"};
+    static const char *const y[] = {"stream after attention", "stream after mlp"};
+    const struct residual *r = &s->r[b];
     int C = c->m->C;
-    bool pre = model_is_pre(c->m);
+    bool owns_out = r->out != c->m->s.branch;
 
-    return bad_weights(c, s->layer) || (pre && bad_act(c, s, "attention input norm", s->in1, C)) ||
-           bad_act(c, s, "self_attn.qkv", s->qkv, s->Q + 2 * s->K) ||
-           bad_act(c, s, "self_attn query/key norm", s->qk, s->Q + s->K) ||
-           bad_act(c, s, "self_attn mix", s->att, s->Q) ||
-           (!pre && bad_act(c, s, "self_attn.o_proj", s->out1, C)) ||
-           bad_act(c, s, "stream after attention", s->mid, C) ||
-           (pre && bad_act(c, s, "mlp input norm", s->in2, C)) ||
-           bad_act(c, s, "mlp.gate_up", s->ab, s->W) || bad_act(c, s, "mlp hidden", s->h, s->F) ||
-           (!pre && bad_act(c, s, "mlp.down_proj", s->out2, C)) ||
-           bad_act(c, s, "stream after mlp", s->y, C);
+    if (r->in != r->x && bad_act(c, s, in[b], r->in, C))
+        return true;
+    if (b == ATTENTION && (bad_act(c, s, "self_attn.qkv", s->qkv, s->Q + 2 * s->K) ||
+                           bad_act(c, s, "self_attn query/key norm", s->qk, s->Q + s->K) ||
+                           bad_act(c, s, "self_attn mix", s->att, s->Q)))
+        return true;
+    if (b == FFN &&
+        (bad_act(c, s, "mlp.gate_up", s->ab, s->W) || bad_act(c, s, "mlp hidden", s->h, s->F)))
+        return true;
+    return (owns_out && bad_act(c, s, out[b], r->out, C)) || bad_act(c, s, y[b], r->y, C);
+}
+
+static bool bad_gate(struct check *c, const struct step *s)
+{
+    if (!s->opens_gate || f32_is_finite(c, c->m->gates[s->gate].sum, c->m->N))
+        return false;
+    snprintf(c->name, c->size, "layer %d gate", s->layer);
+    return true;
+}
+
+// Where the steps share their buffers, only the last one's values are left: compute again.
+static void bring_back(struct check *c, struct step *s)
+{
+    if (model_keeps_all(c->m))
+        return;
+    model_inject(c->m, s);
+    model_step(c->m, s);
+}
+
+static bool bad_step(struct check *c, struct step *s)
+{
+    bring_back(c, s);
+    return bad_weights(c, s->layer) || bad_gate(c, s) || bad_branch(c, s, ATTENTION) ||
+           bad_branch(c, s, FFN);
 }
 
 static bool bad_forward(struct check *c)
 {
     struct model *m = c->m;
 
-    if (bad_weights(c, -1) || bad_act(c, NULL, "embedding output", m->embedded, m->C))
+    if (bad_weights(c, -1))
+        return true;
+    if (!model_keeps_all(m))
+        model_embed(m);
+    if (bad_act(c, NULL, "embedding output", m->embedded, m->C))
         return true;
     for (int i = 0; i < m->n_steps; i++)
         if (bad_step(c, &m->steps[i]))
@@ -113,7 +145,7 @@ static bool bad_gradient(struct check *c, const struct param *p)
 {
     struct model *m = c->m;
 
-    if (!p || f32_is_finite(c, model_dw(m, p), p->size))
+    if (!p || !m->gradients || f32_is_finite(c, model_dw(m, p), p->size))
         return false;
     snprintf(c->name, c->size, "grad of %s", p->name);
     return true;
@@ -130,7 +162,9 @@ static bool bad_backward(struct check *c)
     for (int i = m->params.n - 1; i >= 0; i--)
         if (m->params.v[i].layer >= 0 && bad_gradient(c, &m->params.v[i]))
             return true;
-    return bad_gradient(c, m->top[PARAM_POSITION]) || bad_gradient(c, m->top[PARAM_EMBED]);
+    return bad_gradient(c, m->top[PARAM_EMBED_NORM]) ||
+           bad_gradient(c, m->top[PARAM_EMBED_NORM_BIAS]) ||
+           bad_gradient(c, m->top[PARAM_POSITION]) || bad_gradient(c, m->top[PARAM_EMBED]);
 }
 
 bool model_first_nonfinite(struct model *m, char *name, size_t size)

@@ -55,4 +55,7 @@ double trainer_memory_available(void);
 double trainer_memory_needed(const struct spec *spec, struct model_sizes sizes,
                              struct model_plan *plan);
 
+// What train.recompute means here: auto becomes layer when all activations do not fit.
+enum recompute trainer_recompute(const struct spec *spec, struct model_sizes sizes);
+
 #endif

@@ -67,20 +67,47 @@ double trainer_memory_needed(const struct spec *spec, struct model_sizes sizes,
     return (double)plan->total + (double)plan->moments;
 }
 
-static int check_memory(struct trainer *t, struct err *err)
+enum recompute trainer_recompute(const struct spec *spec, struct model_sizes sizes)
 {
-    char need[UNIT_SIZE], have[UNIT_SIZE], acts[UNIT_SIZE];
-    double available = trainer_memory_available(), asked;
+    double available = trainer_memory_available();
     struct model_plan plan;
 
-    asked = trainer_memory_needed(&t->spec, model_sizes_of(t->be), &plan);
+    if (spec->train.recompute != RECOMPUTE_AUTO)
+        return spec->train.recompute;
+    if (available < 0 || trainer_memory_needed(spec, sizes, &plan) <= available)
+        return RECOMPUTE_NONE;
+    return RECOMPUTE_LAYER;
+}
+
+// The spec of the model: recompute is decided, and gives the same bits either way. The trainer's own
+// keeps auto, so that a resumed run decides anew.
+static struct spec model_spec_of(const struct trainer *t)
+{
+    struct spec spec = t->spec;
+
+    spec.train.recompute = trainer_recompute(&spec, model_sizes_of(t->be));
+    return spec;
+}
+
+static int check_memory(struct trainer *t, struct err *err)
+{
+    char need[UNIT_SIZE], have[UNIT_SIZE], acts[UNIT_SIZE], less[UNIT_SIZE];
+    double available = trainer_memory_available(), asked;
+    struct spec spec = model_spec_of(t);
+    struct model_plan plan, layer;
+
+    asked = trainer_memory_needed(&spec, model_sizes_of(t->be), &plan);
     if (available < 0 || asked <= available)
         return 0;
-    return err_set(err,
-                   "the model needs %s, of that %s for activations, but %s is available: lower "
-                   "train.micro_batch_size (now %d) or the widths",
-                   unit_bytes(need, asked), unit_bytes(acts, (double)plan.activations),
-                   unit_bytes(have, available), t->spec.train.micro_batch_size);
+    spec.train.recompute = RECOMPUTE_LAYER;
+    model_plan(&spec, model_sizes_of(t->be), &layer);
+    return err_set(
+        err,
+        "the model needs %s, of that %s for activations (%s with train.recompute=layer), "
+        "but %s is available: lower train.micro_batch_size (now %d) or the widths",
+        unit_bytes(need, asked), unit_bytes(acts, (double)plan.activations),
+        unit_bytes(less, (double)layer.activations), unit_bytes(have, available),
+        t->spec.train.micro_batch_size);
 }
 
 static int open_backend(struct trainer *t, struct err *err)
@@ -107,7 +134,9 @@ static void plan_steps(struct trainer *t)
 
 static int open_model(struct trainer *t, struct err *err)
 {
-    if (!(t->model = model_new(t->be, &t->spec, err)))
+    struct spec spec = model_spec_of(t);
+
+    if (!(t->model = model_new(t->be, &spec, err)))
         return -1;
     if (!(t->optim = optim_new(t->model, &t->spec.optim, err)))
         return -1;

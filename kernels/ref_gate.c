@@ -56,11 +56,13 @@ void ref_gate_stats(struct backend *be, struct f32 *out, const struct f32 *g, co
     for (int64_t n = 0; n < N; n++) {
         double s = ro(sum)[n], before = prev ? ro(prev)[n] : 0;
 
-        o[GATE_STAT_MEAN] += ro(g)[n] / (double)N;
-        o[GATE_STAT_ZERO] += (fabs(ro(g)[n]) < 1e-8) / (double)N;
-        o[GATE_STAT_CLOSED] += (s > before ? 0 : s <= before ? 1 : NAN) / (double)N;
-        o[GATE_STAT_OVER] += (ro(sum)[n] > 1) / (double)N;
+        o[GATE_STAT_MEAN] += ro(g)[n];
+        o[GATE_STAT_ZERO] += fabs(ro(g)[n]) < 1e-8;
+        o[GATE_STAT_CLOSED] += (s > before ? 0 : s <= before ? 1 : NAN);
+        o[GATE_STAT_OVER] += ro(sum)[n] > 1;
     }
+    for (int i = 0; i < GATE_STATS; i++)
+        o[i] /= (double)N;
     for (int64_t n = 0; n < N; n++)
         o[GATE_STAT_VAR] += pow(ro(g)[n] - o[GATE_STAT_MEAN], 2) / (double)N;
 }

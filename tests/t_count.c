@@ -41,6 +41,7 @@ static struct spec paper_a(int n)
 {
     struct spec s = {.model = {.d_model = 768,
                                .n_layers = n,
+                               .block_loops = 1,
                                .head_dim = 64,
                                .ffn_step = 256,
                                .head_step = 3,
@@ -70,6 +71,7 @@ static struct spec gpt2(bool bias)
 {
     struct spec s = {.model = {.d_model = 768,
                                .n_layers = 12,
+                               .block_loops = 1,
                                .head_dim = 64,
                                .norm = NORM_LAYER,
                                .act = ACT_GELU_TANH,
@@ -90,6 +92,7 @@ static struct spec ilr(bool large, const int *map)
 {
     struct spec s = {.model = {.d_model = large ? 768 : 128,
                                .n_layers = large ? 8 : 4,
+                               .block_loops = 1,
                                .head_dim = large ? 96 : 32,
                                .tie_embeddings = true,
                                .vocab = large ? 32000 : 1024,
@@ -275,6 +278,7 @@ static void activations_by_hand(void **state)
 {
     struct spec s = {.model = {.d_model = 512,
                                .n_layers = 2,
+                               .block_loops = 1,
                                .head_dim = 64,
                                .lane = {{1024, 2048}, {8, 4}, {4, 2}, {2, 1}},
                                .tie_embeddings = true,

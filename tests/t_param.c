@@ -11,6 +11,7 @@ static struct spec tiny(void)
 {
     struct spec s = {.model = {.d_model = 6,
                                .n_layers = 2,
+                               .block_loops = 1,
                                .head_dim = 2,
                                .lane = {{5, 7}, {4, 6}, {2, 3}, {1, 1}},
                                .ffn_step = 1,

@@ -17,6 +17,7 @@ struct spec tiny_spec(void)
 
     m->d_model = 12;
     m->n_layers = 3;
+    m->block_loops = 1;
     m->head_dim = 4;
     set_lane(&s, LANE_FFN, (int[]){5, 8, 12});
     set_lane(&s, LANE_HEADS, (int[]){2, 4, 3});

@@ -72,11 +72,15 @@ static void add_memory(struct buf *out, const struct spec *s, const struct count
     char all[UNIT_SIZE], act[UNIT_SIZE];
     double total = (double)c->weights_bytes + (double)c->gradients_bytes +
                    (double)c->optimizer_bytes + (double)c->activations_bytes;
-    double needed = trainer_memory_needed(s, model_sizes_cpu, &plan);
-    double available = trainer_memory_available();
+    struct spec decided = *s;
+    double needed, available = trainer_memory_available();
 
-    buf_fmt(out, "memory    about %s, of it %s activations\n", unit_bytes(all, total),
-            unit_bytes(act, (double)c->activations_bytes));
+    decided.train.recompute = trainer_recompute(s, model_sizes_cpu);
+    needed = trainer_memory_needed(&decided, model_sizes_cpu, &plan);
+    total += (double)(plan.activations - c->activations_bytes);
+    buf_fmt(out, "memory    about %s, of it %s activations%s\n", unit_bytes(all, total),
+            unit_bytes(act, (double)plan.activations),
+            decided.train.recompute == RECOMPUTE_LAYER ? " (layers are computed again)" : "");
     if (available >= 0 && needed > available)
         buf_fmt(out, "!         %s with a checkpoint, %s available: will be refused\n",
                 unit_bytes(all, needed), unit_bytes(act, available));
