@@ -312,8 +312,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-// Steps that have a complete directory, newest first. Caller frees *steps.
-static int list_steps(const char *run_dir, int64_t **steps)
+int ckpt_steps(const char *run_dir, int64_t **steps)
 {
     char *path = xasprintf("%s/ckpt", run_dir);
     DIR *d = opendir(path);
@@ -346,7 +345,7 @@ static int list_steps(const char *run_dir, int64_t **steps)
 static void prune(const char *run_dir, int64_t step, int keep)
 {
     int64_t *steps;
-    int n = list_steps(run_dir, &steps), seen = 0;
+    int n = ckpt_steps(run_dir, &steps), seen = 0;
 
     for (int i = 0; i < n; i++) {
         if (steps[i] > step || ++seen <= (keep < 1 ? 1 : keep))
@@ -493,7 +492,7 @@ int64_t ckpt_latest(const char *run_dir, char *dir, size_t dir_size, char *skipp
 {
     struct buf text = {0};
     int64_t *steps, found = -1;
-    int n = list_steps(run_dir, &steps);
+    int n = ckpt_steps(run_dir, &steps);
 
     for (int i = 0; i < n && found < 0; i++) {
         char *path = step_path(run_dir, steps[i], "");
@@ -515,4 +514,58 @@ int64_t ckpt_latest(const char *run_dir, char *dir, size_t dir_size, char *skipp
     buf_release(&text);
     free(steps);
     return found;
+}
+
+static void list_text(const char *run_dir, struct buf *out)
+{
+    int64_t *steps;
+    int n = ckpt_steps(run_dir, &steps);
+
+    buf_str(out, n ? "there are those of steps" : "it has none");
+    for (int i = n - 1; i >= 0; i--)
+        buf_fmt(out, "%s %" PRId64, i == n - 1 ? "" : ",", steps[i]);
+    free(steps);
+}
+
+static int64_t find_step(const char *run_dir, int64_t step, char *dir, size_t dir_size,
+                         struct err *err)
+{
+    char *path = step_path(run_dir, step, "");
+    struct err why = ERR_INIT;
+    struct buf list = {0};
+
+    list_text(run_dir, &list);
+    if (!file_exists(path))
+        err_set(err, "'%.200s' has no checkpoint of step %" PRId64 ", %.400s", run_dir, step,
+                list.data);
+    else if (strlen(path) >= dir_size)
+        err_set(err, "the path '%.200s' is too long", path);
+    else if (check_dir(path, step, &why) < 0)
+        err_set(err, "checkpoint %" PRId64 " is damaged: %.400s", step, why.text);
+    else
+        strcpy(dir, path);
+    if (dir[0] == '\0')
+        step = -1;
+    buf_release(&list);
+    free(path);
+    return step;
+}
+
+int64_t ckpt_find(const char *run_dir, int64_t step, char *dir, size_t dir_size, struct err *err)
+{
+    char skipped[512];
+
+    dir[0] = '\0';
+    if (step >= 0)
+        return find_step(run_dir, step, dir, dir_size, err);
+    step = ckpt_latest(run_dir, dir, dir_size, skipped, sizeof skipped);
+    if (step < 0 && skipped[0])
+        err_set(err, "'%.200s' has no good checkpoint: %.500s", run_dir, skipped);
+    else if (step < 0)
+        err_set(
+            err,
+            "'%.200s' has no checkpoint yet: the first is written after save.interval steps, or "
+            "when asked for with: lathe checkpoint RUN",
+            run_dir);
+    return step;
 }

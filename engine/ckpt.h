@@ -27,5 +27,11 @@ void ckpt_abort(const char *run_dir, int64_t step);
 // -1 when the run has none. Damaged ones are named in `skipped` (text, may be NULL).
 int64_t ckpt_latest(const char *run_dir, char *dir, size_t dir_size, char *skipped,
                     size_t skipped_size);
+// The same with words: the checkpoint of `step`, or the newest one when step < 0. -1 with what is
+// wrong and which ones there are. A running run may remove what is found (save.keep): what has been
+// opened stays readable, and another one is there.
+int64_t ckpt_find(const char *run_dir, int64_t step, char *dir, size_t dir_size, struct err *err);
+// Steps that have a directory, newest first, good or not. Caller frees *steps. Their number.
+int ckpt_steps(const char *run_dir, int64_t **steps);
 
 #endif

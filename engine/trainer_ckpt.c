@@ -12,6 +12,7 @@
 #include "engine/buf.h"
 #include "engine/ckpt.h"
 #include "engine/safetensors.h"
+#include "engine/weights.h"
 
 static const char *const moment_prefix[] = {[OPTIM_M] = "adam.m.", [OPTIM_V] = "adam.v."};
 
@@ -116,15 +117,6 @@ static void restore_ceiling(struct trainer *t, const json_t *o)
         t->gemm_gflops = fmax(t->gemm_gflops, strtod(gflops, NULL));
 }
 
-static void describe(struct st_tensor *st, const char *prefix, const struct param *p,
-                     const float *data)
-{
-    *st = (struct st_tensor){.n_dims = p->n_dims, .size = p->size, .data = data};
-    snprintf(st->name, sizeof st->name, "%s%.80s", prefix, p->name);
-    st->shape[0] = p->n_dims == 2 ? p->rows : p->cols;
-    st->shape[1] = p->n_dims == 2 ? p->cols : 0;
-}
-
 static int write_weights(struct trainer *t, const char *dir, float *host, struct st_tensor *st,
                          struct err *err)
 {
@@ -136,7 +128,7 @@ static int write_weights(struct trainer *t, const char *dir, float *host, struct
         const struct param *p = &list->v[i];
 
         model_get_weight(t->model, p, host + p->offset);
-        describe(&st[i], "", p, host + p->offset);
+        weights_describe(&st[i], "", p, host + p->offset);
     }
     rc = safetensors_write(path, st, list->n, NULL, err);
     free(path);
@@ -157,7 +149,7 @@ static int write_state(struct trainer *t, const char *dir, float *host, struct s
             float *data = host + which * list->block_size + p->offset;
 
             optim_get(t->optim, which, p, data);
-            describe(&st[n++], moment_prefix[which], p, data);
+            weights_describe(&st[n++], moment_prefix[which], p, data);
         }
     rc = safetensors_write(path, st, n, meta, err);
     json_decref(meta);
@@ -201,38 +193,9 @@ int trainer_save(struct trainer *t, struct err *err)
     return 0;
 }
 
-static const float *find(const struct safetensors *f, const char *prefix, const struct param *p,
-                         struct err *err)
-{
-    struct st_tensor want;
-    const struct st_tensor *have;
-
-    describe(&want, prefix, p, NULL);
-    have = safetensors_find(f, want.name);
-    if (!have)
-        err_set(err, "the checkpoint has no tensor '%s': it belongs to another profile", want.name);
-    else if (have->n_dims != want.n_dims || have->shape[0] != want.shape[0] ||
-             (want.n_dims == 2 && have->shape[1] != want.shape[1]))
-        err_set(err,
-                "tensor '%s' of the checkpoint has another shape: it belongs to another profile",
-                want.name);
-    else
-        return have->data;
-    return NULL;
-}
-
 static int restore_weights(struct trainer *t, const struct safetensors *f, struct err *err)
 {
-    const struct param_list *list = model_params(t->model);
-
-    for (int i = 0; i < list->n; i++) {
-        const float *data = find(f, "", &list->v[i], err);
-
-        if (!data)
-            return -1;
-        model_set_weight(t->model, &list->v[i], data);
-    }
-    return 0;
+    return weights_load(t->model, f, "the checkpoint", err);
 }
 
 static int restore_state(struct trainer *t, const struct safetensors *f, struct err *err)
@@ -241,7 +204,8 @@ static int restore_state(struct trainer *t, const struct safetensors *f, struct 
 
     for (int which = OPTIM_M; which <= OPTIM_V; which++)
         for (int i = 0; i < list->n; i++) {
-            const float *data = find(f, moment_prefix[which], &list->v[i], err);
+            const float *data =
+                weights_find(f, "the checkpoint", moment_prefix[which], &list->v[i], err);
 
             if (!data)
                 return -1;

@@ -355,6 +355,69 @@ static void config_has_global_and_per_layer_sizes(void **state)
     json_decref(j);
 }
 
+static const char *config_text(const json_t *j, const char *key)
+{
+    return json_string_value(json_object_get(j, key));
+}
+
+static void config_tells_every_kind_of_model(void **state)
+{
+    struct spec s = spec;
+    json_t *j, *map;
+
+    (void)state;
+    s.model.norm_place = PLACE_SANDWICH;
+    s.model.pos = POS_ALIBI;
+    s.model.block_loops = 3;
+    s.model.block_inject = INJECT_NONE;
+    s.model.reuse_inject = INJECT_ADD;
+    s.gate.enabled = true;
+    s.gate.attn = GATE_ATTN_HARD;
+    j = ckpt_config(&s);
+    assert_string_equal(config_text(j, "norm_place"), "sandwich");
+    assert_string_equal(config_text(j, "position_embedding_type"), "alibi");
+    assert_string_equal(config_text(j, "block_inject"), "none");
+    assert_string_equal(config_text(j, "reuse_inject"), "add");
+    assert_string_equal(config_text(j, "gate_attention"), "hard");
+    map = json_object_get(j, "layer_map");
+    assert_int_equal(json_array_size(map), 3 * s.model.n_layers);
+    assert_int_equal(json_integer_value(json_array_get(map, (size_t)s.model.n_layers)), 0);
+    json_decref(j);
+}
+
+static void found(const char *run, int64_t ask, int64_t step, const char *says)
+{
+    struct err err = ERR_INIT;
+    char dir[600], want[800];
+
+    assert_int_equal(ckpt_find(run, ask, dir, sizeof dir, &err), step);
+    snprintf(want, sizeof want, "%s/ckpt/%lld", run, (long long)step);
+    if (step >= 0)
+        assert_string_equal(dir, want);
+    else if (!strstr(err.text, says))
+        fail_msg("says '%s', not '%s'", err.text, says);
+}
+
+static void a_step_or_the_newest_is_found_with_words(void **state)
+{
+    const char *run = t_path("find");
+
+    (void)state;
+    found(run, -1, -1, "no checkpoint yet");
+    found(run, 10, -1, "no checkpoint of step 10, it has none");
+    for (int step = 10; step <= 30; step += 10)
+        save(run, step, 9);
+    found(run, -1, 30, NULL);
+    found(run, 10, 10, NULL);
+    found(run, 15, -1, "no checkpoint of step 15, there are those of steps 10, 20, 30");
+    flip_byte(in_ckpt(run, "30/model.safetensors"), 190);
+    found(run, -1, 20, NULL);
+    found(run, 30, -1, "checkpoint 30 is damaged: model.safetensors has the wrong checksum");
+    flip_byte(in_ckpt(run, "20/model.safetensors"), 190);
+    flip_byte(in_ckpt(run, "10/model.safetensors"), 190);
+    found(run, -1, -1, "no good checkpoint: checkpoint 30: model.safetensors has the wrong");
+}
+
 static int load_spec(void **state)
 {
     struct problems p = {0};
@@ -378,6 +441,8 @@ int main(void)
         cmocka_unit_test(a_crash_in_the_middle_leaves_the_older_one),
         cmocka_unit_test(damaged_checkpoints_are_passed_over_by_name),
         cmocka_unit_test(config_has_global_and_per_layer_sizes),
+        cmocka_unit_test(config_tells_every_kind_of_model),
+        cmocka_unit_test(a_step_or_the_newest_is_found_with_words),
     };
 
     return cmocka_run_group_tests(tests, load_spec, NULL);
