@@ -6,32 +6,97 @@
 #include "engine/buf.h"
 
 struct tally {
-    double loss;
+    double loss, means;    // summed over tokens; summed means of windows
     int64_t tokens, bytes; // scored; scored ids that are one source byte
+    int64_t batches;       // whole ones, in the gates' statistics
+    struct eval_result *out;
 };
 
-// Windows first .. first+B-1; what lies beyond the last one is not scored.
-static void fill_batch(const struct loader *l, int64_t first, int64_t windows, int64_t max_tokens,
-                       int64_t rows, int32_t *tokens, int32_t *targets, struct tally *t)
-{
-    for (int64_t b = 0; b < rows / l->T; b++) {
-        int32_t *x = tokens + b * l->T, *y = targets + b * l->T;
+struct batch {
+    int64_t rows;
+    int32_t *tokens, *targets;
+    int64_t first, windows; // of the loader; what lies behind them is not scored
+};
 
-        if (first + b < windows) {
-            t->tokens += loader_eval(l, first + b, max_tokens, x, y);
-        } else {
-            for (int i = 0; i < l->T; i++) {
+// Returns the number of scored targets.
+static int64_t fill_batch(const struct batch *b, const struct loader *l, int64_t max_tokens,
+                          struct tally *t)
+{
+    int64_t scored = 0;
+
+    for (int64_t w = 0; w < b->rows / l->T; w++) {
+        int32_t *x = b->tokens + w * l->T, *y = b->targets + w * l->T;
+
+        if (w < b->windows)
+            scored += loader_eval(l, b->first + w, max_tokens, x, y);
+        for (int i = 0; i < l->T; i++) {
+            if (w >= b->windows) {
                 x[i] = 0;
                 y[i] = -1;
             }
-        }
-        for (int i = 0; i < l->T; i++)
             t->bytes += y[i] >= 0 && y[i] < 256;
+        }
+    }
+    return scored;
+}
+
+static double mix(double a, double b, double share)
+{
+    return a + (b - a) * share;
+}
+
+// Pools the newest batch into the statistics of t->batches - 1 of the same size.
+static void add_gates(struct tally *t, const struct gate_stat *newest, int n)
+{
+    double share = 1. / (double)t->batches;
+
+    for (int i = 0; i < n; i++) {
+        struct gate_stat *a = &t->out->gate[i];
+        const struct gate_stat *b = &newest[i];
+        double between = (b->mean - a->mean) * (b->mean - a->mean) * share * (1 - share);
+
+        a->var = mix(a->var, b->var, share) + between;
+        a->mean = mix(a->mean, b->mean, share);
+        a->zero = mix(a->zero, b->zero, share);
+        a->closed = mix(a->closed, b->closed, share);
+        a->over = mix(a->over, b->over, share);
     }
 }
 
-static void finish(const struct loader *l, const struct tally *t, struct eval_result *out)
+static int gate_count(const struct model *m)
 {
+    int n = 0;
+
+    while (param_find(model_params(m), PARAM_SKIP, n))
+        n++;
+    return n;
+}
+
+static int score_batch(struct model *m, const struct loader *l, const struct batch *b,
+                       int64_t max_tokens, struct tally *t, struct err *err)
+{
+    int64_t scored;
+    double loss = 0;
+    int rc;
+
+    if (shard_check(l->shard, err) < 0)
+        return -1;
+    scored = fill_batch(b, l, max_tokens, t);
+    if ((rc = model_loss(m, b->tokens, b->targets, &loss, err)))
+        return rc;
+    t->tokens += scored;
+    t->loss += loss;
+    t->means += loss * (double)b->windows / (double)scored; // the windows are equally long
+    if (scored == b->rows || b->first == 0) {
+        t->batches++;
+        add_gates(t, model_gate_stats(m), gate_count(m));
+    }
+    return 0;
+}
+
+static void finish(const struct loader *l, const struct tally *t, enum eval_avg avg)
+{
+    struct eval_result *out = t->out;
     double bytes = NAN;
 
     if (l->shard->bytes_are_tokens)
@@ -39,29 +104,43 @@ static void finish(const struct loader *l, const struct tally *t, struct eval_re
     else if (l->shard->source_bytes > 0)
         bytes = (double)t->tokens * (double)l->shard->source_bytes / (double)l->shard->n;
     out->tokens = t->tokens;
-    out->loss = t->loss / (double)t->tokens;
+    out->loss =
+        avg == EVAL_AVG_CHUNK ? t->means / (double)out->windows : t->loss / (double)t->tokens;
     out->ppl = exp(out->loss);
     out->bpb = bytes > 0 ? t->loss / M_LN2 / bytes : NAN;
+}
+
+int eval_score(struct model *m, const struct loader *l, const struct eval_options *o,
+               struct eval_result *out, struct err *err)
+{
+    struct eval_result r = {.windows = loader_eval_windows(l, o->max_tokens)};
+    struct tally t = {.out = &r};
+    struct batch b = {.rows = model_rows(m)};
+    bool whole = loader_eval_targets(l, r.windows - 1, o->max_tokens) == l->T;
+    // for means of windows a shorter last one is a batch of its own
+    int64_t equal = o->avg == EVAL_AVG_CHUNK && !whole ? r.windows - 1 : r.windows;
+    int rc = 0;
+
+    b.tokens = xcalloc((size_t)b.rows, 2 * sizeof *b.tokens);
+    b.targets = b.tokens + b.rows;
+    for (; b.first < r.windows && !rc; b.first += b.windows) {
+        int64_t left = (b.first < equal ? equal : r.windows) - b.first;
+
+        b.windows = left < b.rows / l->T ? left : b.rows / l->T;
+        rc = score_batch(m, l, &b, o->max_tokens, &t, err);
+        if (!rc && o->progress)
+            o->progress(o->user, (double)(b.first + b.windows) / (double)r.windows);
+    }
+    free(b.tokens);
+    if (rc)
+        return rc;
+    finish(l, &t, o->avg);
+    *out = r;
+    return 0;
 }
 
 int eval_run(struct model *m, const struct loader *l, int64_t max_tokens, struct eval_result *out,
              struct err *err)
 {
-    int64_t rows = model_rows(m), batch = rows / l->T;
-    int64_t windows = loader_eval_windows(l, max_tokens);
-    int32_t *tokens = xcalloc((size_t)rows, 2 * sizeof *tokens), *targets = tokens + rows;
-    struct tally t = {0};
-    int rc = 0;
-
-    for (int64_t w = 0; w < windows && !rc; w += batch) {
-        double loss = 0;
-
-        fill_batch(l, w, windows, max_tokens, rows, tokens, targets, &t);
-        rc = model_loss(m, tokens, targets, &loss, err);
-        t.loss += loss;
-    }
-    free(tokens);
-    if (!rc)
-        finish(l, &t, out);
-    return rc;
+    return eval_score(m, l, &(struct eval_options){.max_tokens = max_tokens}, out, err);
 }

@@ -12,6 +12,7 @@ int loader_init(struct loader *l, const struct shard *shard, int T, int64_t data
     *l = (struct loader){.shard = shard,
                          .T = T,
                          .windows = (shard->n - 1) / T,
+                         .stride = T,
                          .key = rng_key((uint64_t)data_seed, "data"),
                          .vocab = shard->vocab ? shard->vocab : INT32_MAX};
     return 0;
@@ -49,25 +50,30 @@ int loader_train(const struct loader *l, int64_t index, int32_t *tokens, int32_t
     return beyond + copy_ids(l, at + l->T, 1, targets + l->T - 1);
 }
 
-static int64_t eval_targets(const struct loader *l, int64_t max_tokens)
-{
-    int64_t all = l->shard->n - 1;
-
-    return max_tokens > 0 && max_tokens < all ? max_tokens : all;
-}
-
 int64_t loader_eval_windows(const struct loader *l, int64_t max_tokens)
 {
-    return (eval_targets(l, max_tokens) + l->T - 1) / l->T;
+    int64_t there = (l->shard->n - 1 + l->stride - 1) / l->stride;
+    int64_t asked = max_tokens > 0 ? (max_tokens + l->T - 1) / l->T : there;
+
+    return asked < there ? asked : there;
+}
+
+int loader_eval_targets(const struct loader *l, int64_t w, int64_t max_tokens)
+{
+    int64_t n = l->shard->n - 1 - w * l->stride;
+
+    BUG_IF(w < 0 || w >= loader_eval_windows(l, max_tokens));
+    if (max_tokens > 0 && max_tokens - w * l->T < n)
+        n = max_tokens - w * l->T;
+    return n < l->T ? (int)n : l->T;
 }
 
 int loader_eval(const struct loader *l, int64_t w, int64_t max_tokens, int32_t *tokens,
                 int32_t *targets)
 {
-    int64_t at = w * l->T, left = eval_targets(l, max_tokens) - at;
-    int n = left < l->T ? (int)left : l->T;
+    int n = loader_eval_targets(l, w, max_tokens);
+    int64_t at = w * l->stride;
 
-    BUG_IF(w < 0 || left < 1);
     copy_ids(l, at, n, tokens);
     copy_ids(l, at + 1, n, targets);
     for (int i = n; i < l->T; i++) {
