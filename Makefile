@@ -9,7 +9,8 @@ DNNL ?= auto
 
 # The include order inside engine/: a module may include only modules that stand earlier.
 ENGINE_ORDER := err buf file rng spec gate gen profile param count shard loader audit corpus \
-  safetensors ckpt runlog run control model weights optim eval trainer host layer_log follow verdict cli
+  safetensors ckpt runlog run control model weights optim eval probe \
+  trainer host layer_log follow verdict cli
 
 PKGS     := ncursesw yaml-0.1 zlib jansson openblas
 TESTPKGS := $(if $(filter bench check build-tests run-test test-san,$(MAKECMDGOALS)),cmocka vterm)

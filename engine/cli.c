@@ -67,6 +67,17 @@ static const struct cli_option train_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option probe_options[] = {
+    {"tokens", "FILE", "token file; its first sequences are the micro-batch"},
+    {"weights", "FILE", "safetensors with the model's tensors (default: the initial weights)"},
+    {"out", "FILE", "where the safetensors file goes"},
+    {"init-only", NULL, "write the initial weights only"},
+    {"backend", "NAME", "auto (default), cpu, or ref: all in double precision"},
+    {"set", "KEY=VALUE", "replace a value of the profile; may be repeated"},
+    {"json", NULL, "the result as JSON"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_option runs_options[] = {
     {"json", NULL, "a list of objects keyed by the metric names"},
     {NULL, NULL, NULL},
@@ -105,6 +116,9 @@ static const struct cli_command commands[] = {
      cmd_data_peek},
     {"train", "[PROFILE]", 0, 1, "train a profile, or continue a run with --resume RUN",
      train_options, cmd_train},
+    {"probe", "PROFILE", 1, 1,
+     "one micro-batch's loss, logits, weights and gradients in a file, to check lathe with",
+     probe_options, cmd_probe},
     {"runs", "", 0, 0, "list the runs, newest first", runs_options, cmd_runs},
     {"watch", "RUN", 1, 1, "follow a run: a line per record; changes nothing", watch_options,
      cmd_watch},

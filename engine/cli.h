@@ -63,6 +63,7 @@ int cmd_count(const struct cli_command *cmd, int argc, char **argv);
 int cmd_check(const struct cli_command *cmd, int argc, char **argv);
 int cmd_show(const struct cli_command *cmd, int argc, char **argv);
 int cmd_train(const struct cli_command *cmd, int argc, char **argv);
+int cmd_probe(const struct cli_command *cmd, int argc, char **argv);
 int cmd_runs(const struct cli_command *cmd, int argc, char **argv);
 int cmd_watch(const struct cli_command *cmd, int argc, char **argv);
 // pause, resume, stop, checkpoint

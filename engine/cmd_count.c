@@ -218,12 +218,16 @@ int cmd_show(const struct cli_command *cmd, int argc, char **argv)
     struct cli_args a;
     struct spec spec;
     char *header, *text;
+    json_t *j;
     int rc = cli_parse(cmd, argc, argv, &a);
 
     if (rc || (rc = cli_profile(&a, a.operand[0], &spec)))
         return rc;
     if (cli_has(&a, "json")) {
-        cli_print_json(profile_to_json(&spec));
+        j = profile_to_json(&spec);
+        json_dumpf(j, stdout, PROFILE_JSON);
+        putchar('\n');
+        json_decref(j);
         return CLI_OK;
     }
     header = xasprintf("resolved from %s", a.operand[0]);

@@ -79,6 +79,8 @@ char *profile_file_name(const char *file, char *out);
 // spec_equal). Caller frees.
 char *profile_to_yaml(const struct spec *spec, const char *header_comment);
 json_t *profile_to_json(const struct spec *spec); // new reference
+// json_dumps() flags that write a profile's JSON without losing a bit of a number.
+#define PROFILE_JSON (JSON_INDENT(2) | JSON_REAL_PRECISION(17))
 
 // The key table as help text: path, default, unit, range or choices, meaning.
 void profile_print_keys(FILE *out);
