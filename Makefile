@@ -1,6 +1,7 @@
 # make            build ./lathe            make demo    build, prepare the default corpus, open it
 # make test       all tests (T=t_gen: one) make check   layers, headers, warnings as errors
 # make bench      speed and memory         make deps    install missing packages (apt)
+# make parity     compare with PyTorch; installs Debian's (600 MB) and makes a virtual environment in build/
 # make test-san   tests under address+undefined, threads under thread     make format
 # Variables: OPT=-O2  SAN=address,undefined  V=1  WERROR=1  DNNL=auto|yes|no  (or in local.mk)
 OPT  ?= -O2
@@ -15,7 +16,7 @@ ENGINE_ORDER := err buf file rng spec gate gen profile param count shard loader 
 PKGS     := ncursesw yaml-0.1 zlib jansson openblas
 TESTPKGS := $(if $(filter bench check build-tests run-test test-san,$(MAKECMDGOALS)),cmocka vterm)
 NO_BUILD := deps clean format
-ifeq ($(filter $(NO_BUILD) demo test,$(MAKECMDGOALS)),)
+ifeq ($(filter $(NO_BUILD) demo test parity,$(MAKECMDGOALS)),)
   MISSING := $(if $(shell command -v pkg-config),$(foreach p,$(PKGS) $(TESTPKGS),$(shell pkg-config --exists $(p) || echo $(p))),pkg-config)
   ifneq ($(strip $(MISSING)),)
     $(error missing: $(MISSING). Install with: make deps   (or: $(shell .ci/deps --print)))
@@ -44,7 +45,7 @@ ifneq ($(SAN),)
 endif
 hash := \#
 HAVE_OPENMP := $(shell echo '$(hash)include <omp.h>' | $(CC) -fopenmp -fsyntax-only -x c - 2>/dev/null && echo 1)
-ifeq ($(HAVE_OPENMP)$(filter $(NO_BUILD) demo test,$(MAKECMDGOALS)),)
+ifeq ($(HAVE_OPENMP)$(filter $(NO_BUILD) demo test parity,$(MAKECMDGOALS)),)
   $(error '$(CC)' has no OpenMP. Install it (for clang: apt-get install libomp-dev) or use CC=gcc)
 endif
 Q := $(if $(V),,@)
@@ -81,9 +82,13 @@ $(B)/flags: FORCE
 deps: ; @.ci/deps
 demo: ; @.ci/deps && $(MAKE) --no-print-directory run-demo
 test: ; @.ci/deps && $(MAKE) --no-print-directory run-test
+parity: ; @.ci/deps && $(MAKE) --no-print-directory run-parity
 run-demo: all ; @tests/demo.sh
 run-test: all $(TESTS) ; @tests/run.sh $(B) $(T)
 build-tests: all $(TESTS)
+# an own PyTorch implementation of every architecture judges lathe: tests/parity/parity.py
+run-parity: all
+	@tests/parity/setup.sh build/parity-venv && build/parity-venv/bin/python -B tests/parity/parity.py
 # thread: with one OpenMP thread, because that runtime is not instrumented and reports false races
 test-san:
 	@$(MAKE) --no-print-directory SAN=address,undefined OPT=-O1 run-test
@@ -109,7 +114,7 @@ check-warnings:
 format: ; clang-format -i tui/*.[ch] engine/*.[ch] kernels/*.[ch] tests/*.[ch]
 clean: ; rm -rf build lathe
 -include $(wildcard $(B)/*/*.d)
-.PHONY: all deps demo test run-demo run-test build-tests test-san bench check \
+.PHONY: all deps demo test parity run-demo run-parity run-test build-tests test-san bench check \
   check-layers check-headers check-warnings format clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
