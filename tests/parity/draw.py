@@ -12,6 +12,8 @@ A weight's key is that of "CASE/NAME". Element i is float(base + scale * unit):
   gate units' biases         base 0.05, scale 0.1
   other biases               base 0, scale 0.3
   gains                      base 1, scale 0.3
+but the case b_edge, whose gate units have weights 0 and the biases 1/4, 3/4, 0: accumulators of 1/4,
+exactly 1, and exactly 1 with a ReLU at exactly 0.
 Token i of "CASE/tokens" is draw * vocab >> 24.
 Sign i of "CASE/NAME/K", which gradients are projected on, is -1 where draw is odd, else 1.
 """
@@ -50,7 +52,14 @@ def base_and_scale(name, shape):
     return (0.0, 0.3) if name.endswith(".bias") else (1.0, 0.3)
 
 
+def edge(name, shape):
+    biases = {"model.layers.0.gate.bias": 0.25, "model.layers.1.gate.bias": 0.75}
+    return np.full(shape, biases.get(name, 0.0), np.float32)
+
+
 def weight(case, name, shape):
+    if case == "b_edge" and ".gate." in name:
+        return edge(name, shape)
     base, scale = base_and_scale(name, shape)
     n = int(np.prod(shape))
     unit = (draw(f"{case}/{name}", n) - 2**23 + 0.5) / 2.0**23

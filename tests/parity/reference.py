@@ -141,11 +141,11 @@ def attention_weights(scores, g, mode, eps):
     """softmax of scores (B, heads, T queries, T keys) over earlier keys, changed by gates g (B, T)."""
     T = scores.shape[-1]
     seen = torch.ones(T, T, dtype=torch.bool).tril()[None, None]
-    if g is not None and mode == "key":  # weights proportional to g_j exp(score)
+    if g is not None and mode in ("key", "hard"):  # weights proportional to g_j exp(score)
         scores = scores + torch.log(g.clamp(min=eps))[:, None, None, :]
     if g is not None and mode == "query_noop":  # as the released code: cancels in each row
         scores = scores + torch.log(g.clamp(min=eps))[:, None, :, None]
-    if g is not None and mode == "hard":
+    if g is not None and mode == "hard":  # what has the least weight in key mode is dropped
         seen = seen & (g >= 1e-8)[:, None, None, :]
     scores = scores.masked_fill(~seen, float("-inf"))
     nothing = ~seen.any(-1, keepdim=True)  # hard: only where the query is skipped itself
@@ -220,10 +220,12 @@ class Model:
         """S_i = S_{i-1} + relu(w x + b); g = 1 - clamp(S, 0, 1)."""
         at = f"model.layers.{i}.gate."
         pre = x @ self.w[at + "weight"] + self.w[at + "bias"]
-        total = total + torch.relu(pre)
-        if pre.abs().max() > 0:  # all-zero gate units stand on the edge on purpose
-            self.margin = min(self.margin, pre.abs().min().item(), (total - 1).abs().min().item())
-        return total, 1 - total.clamp(0, 1)
+        total = total + torch.relu(pre)  # relu'(0) = 0, clamp'(1) = 1
+        g = 1 - total.clamp(0, 1)
+        eps = self.cfg.gate["eps"]
+        for distance in (pre, total - 1, 1 - total - eps):
+            self.margin = min(self.margin, distance.abs().min().item())
+        return total, g
 
     def forward(self, tokens):
         """Logits (B, T, V) and the gates of the layers (B, T each, None without)."""
