@@ -40,6 +40,16 @@ check text_becomes_tokens 0 'documents' "$LATHE" data prepare "$dir/text" --out 
 set -- --set data.train=t/train.bin --set data.val=t/val.bin --set train.threads=1 \
     --set train.seq_len=32 --set model.d_model=32 --set model.n_layers=2
 check small_vocabulary_is_refused 1 'beyond the vocabulary' "$LATHE" train "$demo" "$@" --set model.vocab=100 --set model.vocab_pad=1
+probe() { "$LATHE" probe "$demo" "$@" --set train.micro_batch_size=2; }
+check probe_writes_a_file 0 '"loss_total"' probe "$@" --tokens t/train.bin --out "$dir/p1" --json
+check probe_takes_its_own_weights 0 'loss ' probe "$@" --tokens t/train.bin --weights "$dir/p1" --out "$dir/p2"
+check probes_are_reproducible 0 'same' sh -c 'cmp "$1" "$2" && echo same' - "$dir/p1" "$dir/p2"
+check coefficients_can_be_set 0 "gates' regulariser" probe "$@" --tokens t/train.bin --out "$dir/p3" \
+    --set gate.enabled=true --set 'gate.alpha=[0.5, 0.5]' --set gate.beta=-1
+check probe_wants_tokens 2 '--tokens FILE is missing' probe "$@" --out "$dir/p4"
+check init_only_takes_no_tokens 2 'takes neither' probe "$@" --init-only --tokens t/train.bin --out "$dir/p4"
+check probe_of_missing_tokens 1 "'none.bin' not found" probe "$@" --tokens none.bin --out "$dir/p4"
+check probe_needs_a_known_backend 1 'expected cpu or ref' probe "$@" --init-only --backend none --out "$dir/p4"
 check a_refused_start_leaves_nothing 0 'no runs' "$LATHE" runs
 check training_ends_with_a_perplexity 0 'bits per byte' "$LATHE" train "$demo" "$@" --set train.max_steps=4 --run r1
 check runs_lists_it_done 0 '"state": "done"' "$LATHE" runs --json
