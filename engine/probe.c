@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "engine/buf.h"
-#include "engine/model.h"
 #include "engine/profile.h"
-#include "engine/safetensors.h"
+#include "engine/weights.h"
 
 // The tensors to be written; their data is owned.
 struct output {
@@ -21,20 +20,14 @@ static void output_release(struct output *o)
     free(o->v);
 }
 
-// A new tensor of zeros with room for its elements, or NULL when memory is short. The shape ends
-// with 0.
-static float *output_add(struct output *o, const char *name, const int64_t *shape, struct err *err)
+// A copy of t with data of its own, zeros. Returns them, or NULL when memory is short.
+static float *output_add(struct output *o, struct st_tensor t, struct err *err)
 {
-    struct st_tensor t = {.size = 1};
+    float *data = calloc((size_t)t.size, sizeof *data);
     char size[UNIT_SIZE];
-    float *data;
 
-    snprintf(t.name, sizeof t.name, "%s", name);
-    for (; shape[t.n_dims]; t.n_dims++)
-        t.size *= t.shape[t.n_dims] = shape[t.n_dims];
-    data = calloc((size_t)t.size, sizeof *data);
     if (!data) {
-        err_set(err, "no memory for '%s': %s", name,
+        err_set(err, "no memory for '%s': %s", t.name,
                 unit_bytes(size, (double)t.size * sizeof *data));
         return NULL;
     }
@@ -47,11 +40,15 @@ static float *output_add(struct output *o, const char *name, const int64_t *shap
 
 static int add_numbers(struct output *o, const char *name, const double *x, int n, struct err *err)
 {
-    float *data = output_add(o, name, (int64_t[]){n, 0}, err);
+    struct st_tensor t = {.n_dims = 1, .shape = {n}, .size = n};
+    float *data;
 
-    for (int i = 0; data && i < n; i++)
+    snprintf(t.name, sizeof t.name, "%s", name);
+    if (!(data = output_add(o, t, err)))
+        return -1;
+    for (int i = 0; i < n; i++)
         data[i] = (float)x[i];
-    return data ? 0 : -1;
+    return 0;
 }
 
 // ---- weights ------------------------------------------------------------------------------------
@@ -73,64 +70,14 @@ static bool is_result(const char *name)
     return starts_with(name, "grad.");
 }
 
-static const char *shape_text(const int64_t *shape, int n, char *out, size_t size)
+static void drop_results(struct safetensors *f)
 {
-    size_t at = (size_t)snprintf(out, size, "[");
+    int n = 0;
 
-    for (int d = 0; d < n && at < size; d++)
-        at += (size_t)snprintf(out + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
-    if (at < size)
-        snprintf(out + at, size - at, "]");
-    return out;
-}
-
-static int param_shape(const struct param *p, int64_t shape[3])
-{
-    memcpy(shape, p->n_dims == 2 ? (int64_t[]){p->rows, p->cols, 0} : (int64_t[]){p->cols, 0, 0},
-           3 * sizeof *shape);
-    return p->n_dims;
-}
-
-static int take_weight(struct model *m, const struct param *p, const struct safetensors *f,
-                       const char *path, struct err *err)
-{
-    const struct st_tensor *t = safetensors_find(f, p->name);
-    char want[64], got[96];
-    int64_t shape[3];
-    int n = param_shape(p, shape);
-
-    if (!t)
-        return err_at(err, path, 0, 0, "tensor '%s' is missing, the profile has it with shape %s",
-                      p->name, shape_text(shape, n, want, sizeof want));
-    if (t->n_dims != n || memcmp(t->shape, shape, (size_t)n * sizeof *shape))
-        return err_at(err, path, 0, 0, "tensor '%s' has shape %s, expected %s for this profile",
-                      p->name, shape_text(t->shape, t->n_dims, got, sizeof got),
-                      shape_text(shape, n, want, sizeof want));
-    model_set_weight(m, p, t->data);
-    return 0;
-}
-
-static bool is_weight(const struct param_list *list, const char *name)
-{
-    for (int i = 0; i < list->n; i++)
-        if (!strcmp(list->v[i].name, name))
-            return true;
-    return false;
-}
-
-static int take_weights(struct model *m, const struct safetensors *f, const char *path,
-                        struct err *err)
-{
-    const struct param_list *list = model_params(m);
-
-    for (int i = 0; i < list->n; i++)
-        if (take_weight(m, &list->v[i], f, path, err) < 0)
-            return -1;
     for (int i = 0; i < f->n; i++)
-        if (!is_result(f->t[i].name) && !is_weight(list, f->t[i].name))
-            return err_at(err, path, 0, 0, "tensor '%s' is no weight of this profile",
-                          f->t[i].name);
-    return 0;
+        if (!is_result(f->t[i].name))
+            f->t[n++] = f->t[i];
+    f->n = n;
 }
 
 static int set_weights(struct model *m, const struct probe *p, struct err *err)
@@ -144,27 +91,24 @@ static int set_weights(struct model *m, const struct probe *p, struct err *err)
     }
     if (safetensors_open(&f, p->weights, err) < 0)
         return -1;
-    rc = take_weights(m, &f, p->weights, err);
+    drop_results(&f);
+    rc = weights_load(m, &f, p->weights, err);
     safetensors_close(&f);
     return rc;
 }
 
-// Every weight, or its gradient, under prefix + name.
 static int add_params(struct output *o, struct model *m, bool gradients, struct err *err)
 {
     const struct param_list *list = model_params(m);
-    char name[128];
 
     for (int i = 0; i < list->n; i++) {
-        const struct param *p = &list->v[i];
-        int64_t shape[3];
+        struct st_tensor t;
         float *data;
 
-        param_shape(p, shape);
-        snprintf(name, sizeof name, "%s%s", gradients ? "grad." : "", p->name);
-        if (!(data = output_add(o, name, shape, err)))
+        weights_describe(&t, gradients ? "grad." : "", &list->v[i], NULL);
+        if (!(data = output_add(o, t, err)))
             return -1;
-        (gradients ? model_get_gradient : model_get_weight)(m, p, data);
+        (gradients ? model_get_gradient : model_get_weight)(m, &list->v[i], data);
     }
     return 0;
 }
@@ -234,28 +178,40 @@ static bool has_gradients(const struct spec *s)
     return !s->gate.enabled || s->gate.attn != GATE_ATTN_HARD;
 }
 
+static float *add_logits(struct output *o, const struct spec *s, struct err *err)
+{
+    int64_t B = s->train.micro_batch_size, T = s->train.seq_len, V = spec_padded_vocab(&s->model);
+
+    return output_add(o, (struct st_tensor){"logits", 3, {B, T, V}, B * T * V, NULL}, err);
+}
+
+static int add_losses(struct output *o, struct model *m, const struct probe *p, double sum,
+                      struct probe_result *r, struct err *err)
+{
+    int64_t rows = model_rows(m);
+
+    r->loss = sum / (double)rows;
+    r->loss_total = r->loss + penalty(p->spec, model_gate_stats(m), rows);
+    if (add_numbers(o, "loss", &r->loss, 1, err) < 0 ||
+        add_numbers(o, "loss_total", &r->loss_total, 1, err) < 0)
+        return -1;
+    return add_gates(o, p->spec, model_gate_stats(m), err);
+}
+
 // The forward pass with its logits, and where there are gradients one more with its backward pass.
 static int compute(struct output *o, struct model *m, const struct probe *p, const int32_t *tokens,
                    struct probe_result *r, struct err *err)
 {
-    const struct spec *s = p->spec;
-    int64_t rows = model_rows(m), shape[] = {s->train.micro_batch_size, s->train.seq_len,
-                                             spec_padded_vocab(&s->model), 0};
-    float *logits = output_add(o, "logits", shape, err);
+    float *logits = add_logits(o, p->spec, err);
     double sum = 0;
 
-    if (!logits || model_logits(m, tokens, tokens + 1, logits, &sum, err) < 0)
+    if (!logits || model_logits(m, tokens, tokens + 1, logits, &sum, err) < 0 ||
+        add_losses(o, m, p, sum, r, err) < 0)
         return -1;
-    r->loss = sum / (double)rows;
-    r->loss_total = r->loss + penalty(s, model_gate_stats(m), rows);
-    if (add_numbers(o, "loss", &r->loss, 1, err) < 0 ||
-        add_numbers(o, "loss_total", &r->loss_total, 1, err) < 0 ||
-        add_gates(o, s, model_gate_stats(m), err) < 0)
-        return -1;
-    if (!has_gradients(s))
+    if (!has_gradients(p->spec))
         return 0;
     model_zero_gradients(m);
-    if (model_forward_backward(m, tokens, tokens + 1, 1.0 / (double)rows, &sum, err) < 0)
+    if (model_forward_backward(m, tokens, tokens + 1, 1.0 / (double)model_rows(m), &sum, err) < 0)
         return -1;
     return add_params(o, m, true, err);
 }
