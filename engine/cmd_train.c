@@ -266,6 +266,13 @@ static void discard_refused(const char *dir)
         file_remove_tree(dir, NULL);
 }
 
+static int check_trainable(const struct spec *spec)
+{
+    struct err err = ERR_INIT;
+
+    return trainer_check(spec, &err) < 0 ? cli_fail(&err, CLI_INPUT) : 0;
+}
+
 static int new_run(const struct cli_args *a, char *dir, size_t size)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
@@ -274,6 +281,8 @@ static int new_run(const struct cli_args *a, char *dir, size_t size)
 
     if (rc == 0)
         rc = check_data_is_named(spec);
+    if (rc == 0)
+        rc = check_trainable(spec);
     if (rc == 0 && run_create(spec, cli_value(a, "run"), dir, size, &err) < 0)
         rc = cli_fail(&err, CLI_INPUT);
     free(spec);

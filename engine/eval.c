@@ -18,49 +18,23 @@ struct batch {
     int64_t first, windows; // of the loader; what lies behind them is not scored
 };
 
-// Returns the number of scored targets.
+// Returns the number of scored rows, which come first. The others repeat their text, so that a batch
+// which has to be measured is not measured on padding.
 static int64_t fill_batch(const struct batch *b, const struct loader *l, int64_t max_tokens,
                           struct tally *t)
 {
     int64_t scored = 0;
 
-    for (int64_t w = 0; w < b->rows / l->T; w++) {
-        int32_t *x = b->tokens + w * l->T, *y = b->targets + w * l->T;
-
-        if (w < b->windows)
-            scored += loader_eval(l, b->first + w, max_tokens, x, y);
-        for (int i = 0; i < l->T; i++) {
-            if (w >= b->windows) {
-                x[i] = 0;
-                y[i] = -1;
-            }
-            t->bytes += y[i] >= 0 && y[i] < 256;
-        }
+    for (int64_t w = 0; w < b->windows; w++)
+        scored +=
+            loader_eval(l, b->first + w, max_tokens, b->tokens + w * l->T, b->targets + w * l->T);
+    for (int64_t i = 0; i < scored; i++)
+        t->bytes += b->targets[i] < 256;
+    for (int64_t i = scored; i < b->rows; i++) {
+        b->tokens[i] = b->tokens[i - scored];
+        b->targets[i] = -1;
     }
     return scored;
-}
-
-static double mix(double a, double b, double share)
-{
-    return a + (b - a) * share;
-}
-
-// Pools the newest batch into the statistics of t->batches - 1 of the same size.
-static void add_gates(struct tally *t, const struct gate_stat *newest, int n)
-{
-    double share = 1. / (double)t->batches;
-
-    for (int i = 0; i < n; i++) {
-        struct gate_stat *a = &t->out->gate[i];
-        const struct gate_stat *b = &newest[i];
-        double between = (b->mean - a->mean) * (b->mean - a->mean) * share * (1 - share);
-
-        a->var = mix(a->var, b->var, share) + between;
-        a->mean = mix(a->mean, b->mean, share);
-        a->zero = mix(a->zero, b->zero, share);
-        a->closed = mix(a->closed, b->closed, share);
-        a->over = mix(a->over, b->over, share);
-    }
 }
 
 static int gate_count(const struct model *m)
@@ -72,8 +46,22 @@ static int gate_count(const struct model *m)
     return n;
 }
 
+// Adds what the layers did in the newest batch to that of t->batches others of the same size.
+static void add_layers(struct model *m, struct tally *t, int norm_layers)
+{
+    const struct gate_stat *stat = model_gate_stats(m);
+    double newest[SPEC_MAX_LAYERS], have = (double)t->batches++;
+
+    for (int i = gate_count(m) - 1; i >= 0; i--)
+        gate_stat_add(&t->out->gate[i], have, &stat[i], 1);
+    if (norm_layers)
+        model_stream_norms(m, newest);
+    for (int i = 0; i < norm_layers; i++)
+        t->out->norm[i] += (newest[i] - t->out->norm[i]) / (have + 1);
+}
+
 static int score_batch(struct model *m, const struct loader *l, const struct batch *b,
-                       int64_t max_tokens, struct tally *t, struct err *err)
+                       const struct eval_options *o, struct tally *t, struct err *err)
 {
     int64_t scored;
     double loss = 0;
@@ -81,16 +69,14 @@ static int score_batch(struct model *m, const struct loader *l, const struct bat
 
     if (shard_check(l->shard, err) < 0)
         return -1;
-    scored = fill_batch(b, l, max_tokens, t);
+    scored = fill_batch(b, l, o->max_tokens, t);
     if ((rc = model_loss(m, b->tokens, b->targets, &loss, err)))
         return rc;
     t->tokens += scored;
     t->loss += loss;
     t->means += loss * (double)b->windows / (double)scored; // the windows are equally long
-    if (scored == b->rows || b->first == 0) {
-        t->batches++;
-        add_gates(t, model_gate_stats(m), gate_count(m));
-    }
+    if (scored == b->rows || b->first == 0)
+        add_layers(m, t, o->norm_layers);
     return 0;
 }
 
@@ -127,7 +113,7 @@ int eval_score(struct model *m, const struct loader *l, const struct eval_option
         int64_t left = (b.first < equal ? equal : r.windows) - b.first;
 
         b.windows = left < b.rows / l->T ? left : b.rows / l->T;
-        rc = score_batch(m, l, &b, o->max_tokens, &t, err);
+        rc = score_batch(m, l, &b, o, &t, err);
         if (!rc && o->progress)
             o->progress(o->user, (double)(b.first + b.windows) / (double)r.windows);
     }

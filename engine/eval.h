@@ -23,6 +23,7 @@ enum eval_avg {
 struct eval_options {
     int64_t max_tokens; // targets to score, the first ones; 0 = all
     enum eval_avg avg;
+    int norm_layers; // n_layers of a MODEL_TRAIN model whose stream is to be measured, 0 = don't
     void (*progress)(void *user, double share); // after each batch; may be NULL
     void *user;
 };
@@ -33,9 +34,10 @@ struct eval_result {
     double bpb;
     int64_t tokens; // scored
     int64_t windows;
-    // One per gate (spec_gate_count), over the whole micro-batches, or over the padded one when
-    // there is no other.
+    // What the layers did in the whole micro-batches, or in the first when there is no whole one: its
+    // empty rows then repeat its text. One per gate (spec_gate_count), one per layer.
     struct gate_stat gate[SPEC_MAX_LAYERS / 2];
+    double norm[SPEC_MAX_LAYERS]; // model_stream_norms, where asked for
 };
 
 // Scores the loader's windows. Returns 0, 1 when the model's poll abandoned it (out untouched), -1 on

@@ -242,6 +242,7 @@ static int64_t eval_tokens(const struct trainer *t)
 
 static enum outcome evaluate(struct trainer *t)
 {
+    struct eval_options o = {.max_tokens = eval_tokens(t), .norm_layers = t->spec.model.n_layers};
     struct eval_result r = {0};
     struct err err = ERR_INIT;
     double start = trainer_now(), idle = t->idle_s;
@@ -249,7 +250,7 @@ static enum outcome evaluate(struct trainer *t)
 
     begin(t, "evaluating");
     if (!rc)
-        rc = eval_run(t->model, &t->val_loader, eval_tokens(t), &r, &err);
+        rc = eval_score(t->model, &t->val_loader, &o, &r, &err);
     if (rc < 0)
         return fail_err(t, "evaluating", &err);
     if (rc > 0)
@@ -260,7 +261,7 @@ static enum outcome evaluate(struct trainer *t)
     t->eval_s = trainer_now() - start - (t->idle_s - idle);
     t->p.elapsed_s += t->eval_s;
     trainer_measure_gemm(t, 0.1);
-    trainer_record_eval(t);
+    trainer_record_eval(t, &r);
     trainer_publish(t);
     return GO_ON;
 }
@@ -299,6 +300,7 @@ static enum outcome accumulate(struct trainer *t, double *mean)
         if (!isfinite(sum))
             return fail_nonfinite(t, "loss", sum, t->p.step + 1);
         *mean += sum * scale;
+        trainer_gate_collect(t, i);
     }
     return GO_ON;
 }
@@ -319,6 +321,7 @@ static enum outcome train_step(struct trainer *t)
     t->p.lr = optim_lr(&t->spec.optim, n, t->total_steps);
     t->p.grad_norm = norm;
     optim_step(t->optim, n, t->p.lr, norm);
+    trainer_gate_step(t);
     t->p.step = n;
     t->p.loss_sum += mean;
     t->p.loss_steps++;
@@ -419,6 +422,7 @@ struct trainer *trainer_new(const char *run_dir, const struct spec *spec, const 
     t->log = log;
     t->log_text = log_text;
     t->user = user;
+    trainer_gate_init(t);
     t->saved = -1;
     t->mfu = NAN;
     t->train.fd = t->val.fd = -1;

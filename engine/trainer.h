@@ -3,18 +3,23 @@
 //
 // Records it adds to the log ("time" is seconds since 1970; unknown numbers are null):
 //   every log.interval steps  step tokens time train/loss lr grad_norm tokens_per_s mfu flops
-//                             gemm_gflops
+//                             gemm_gflops; with gates also, for the global batch of that step,
+//                             [gate/mean] [gate/var] [gate/sparsity], the coefficients it led to
+//                             [reg/alpha] [reg/beta], and reg/loss flops_active
 //   every eval.interval steps, at step 0 (there over 8 micro-batches at most) and at the end
-//                             step tokens time val/loss val/ppl val/bpb val/tokens flops gemm_gflops
+//                             step tokens time val/loss val/ppl val/bpb val/tokens flops
+//                             gemm_gflops [resid/norm]; with gates also [gate/mean] [gate/var]
+//                             [gate/sparsity] [gate/closed] [gate/over] val/sparsity flops_active
 //   events                    step tokens time event text; event is one of start, resume, pause,
 //                             hold, checkpoint, stop, done, failed; start and resume also carry
 //                             gemm_gflops gemm_library threads audit
-// step counts completed optimizer steps; train/loss is the mean over the steps since the last
-// record; flops is cumulative, house standard (count.h), full-square attention; mfu is that rate
-// over the rate of large matrix products through the same backend (gemm_gflops: measured at the
-// start and after each evaluation, the best so far on this machine, kept in checkpoints; a record's
-// mfu is against the one it carries, null when the step was faster than that); tokens_per_s is a mean over the latest steps
-// without evaluations and pauses.
+// [arrays] hold one number per layer. step counts completed optimizer steps; train/loss is the mean
+// cross-entropy over the steps since the last record, reg/loss the regulariser of that step alone;
+// flops is cumulative, house standard (count.h), full-square attention, flops_active what of it the
+// gates left to do (count_active.h); mfu is that rate over the rate of large matrix products through
+// the same backend (gemm_gflops: measured at the start and after each evaluation, the best so far on
+// this machine, kept in checkpoints; a record's mfu is against the one it carries, null when the step
+// was faster than that); tokens_per_s is a mean over the latest steps without evaluations and pauses.
 //
 // State "failed" with phase "refused": nothing was trained because data, memory or profile do not
 // allow it; any other phase: the run itself failed. The reason is always a sentence. State "paused"
@@ -48,6 +53,10 @@ int trainer_fd(struct trainer *t); // eventfd: readable when the status changed
 // The thread has ended: state is done, stopped or failed.
 int trainer_ended(struct trainer *t);
 void trainer_free(struct trainer *t); // joins
+
+// Fails for a profile that is sound but cannot be trained. trainer_start says so too; before a run
+// directory exists it costs nothing. Any thread.
+int trainer_check(const struct spec *spec, struct err *err);
 
 // Bytes of memory this process may still take, as the check before training sees it; -1 = unknown.
 double trainer_memory_available(void);

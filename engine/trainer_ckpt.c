@@ -1,6 +1,6 @@
 // Saving and restoring everything a run needs to go on with the same bits: model.safetensors holds
 // the f32 master weights under their names, train_state.safetensors the moments as adam.m.<name>
-// and adam.v.<name>, with the counters as metadata.
+// and adam.v.<name>, with the counters and the gates' control as metadata.
 #include "engine/trainer_impl.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static int progress_from_json(const json_t *o, struct progress *p, struct err *e
 }
 
 // What the data were and how fast the machine is, beside the counters.
-static json_t *state_to_json(const struct trainer *t)
+static json_t *state_to_json(struct trainer *t)
 {
     json_t *o = progress_to_json(&t->p);
     char text[SHARD_FINGERPRINT];
@@ -87,6 +87,7 @@ static json_t *state_to_json(const struct trainer *t)
     snprintf(text, sizeof text, "%d", t->be->threads);
     json_object_set_new(o, "threads", json_string(text));
     json_object_set_new(o, "host", json_string(run_host_name()));
+    trainer_gate_save(t, o);
     return o;
 }
 
@@ -215,6 +216,8 @@ static int restore_state(struct trainer *t, const struct safetensors *f, struct 
         check_data(f->metadata, "data.val", &t->val, err) < 0)
         return -1;
     restore_ceiling(t, f->metadata);
+    if (trainer_gate_restore(t, f->metadata, err) < 0)
+        return -1;
     return progress_from_json(f->metadata, &t->p, err);
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/audit.h"
 #include "engine/eval.h"
+#include "engine/gate.h"
 #include "engine/loader.h"
 #include "engine/model.h"
 #include "engine/optim.h"
@@ -25,6 +26,14 @@ struct progress {
     double elapsed_s;
     double train_loss, val_loss, val_ppl, val_bpb, best_val_loss, lr, grad_norm;
     int64_t val_tokens;
+};
+
+// Sparsity control, of use in runs with gates only.
+struct gate_state {
+    struct gate_control control;
+    struct gate_stat stat[SPEC_MAX_LAYERS / 2]; // of the global batch at hand, then of the last one
+    double penalty;                             // mean over its micro-batches
+    double flops_active;                        // cumulative
 };
 
 struct trainer {
@@ -55,6 +64,7 @@ struct trainer {
     double flops_per_token, gemm_gflops;
     double mfu; // of the last step against the ceiling known then; NaN = unknown
     struct progress p;
+    struct gate_state gate;
     int64_t saved;             // step of the newest checkpoint, -1 = none
     const char *doing;         // the phase to show while it runs
     enum outcome polled;       // what the last command asked for, set by the model's poll
@@ -68,7 +78,7 @@ double trainer_now(void); // monotonic seconds
 
 // trainer_log.c: records and the status
 void trainer_record_train(struct trainer *t);
-void trainer_record_eval(struct trainer *t);
+void trainer_record_eval(struct trainer *t, const struct eval_result *r);
 void trainer_record_start(struct trainer *t);
 void trainer_event(struct trainer *t, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -78,6 +88,16 @@ void trainer_wake(struct trainer *t);                 // the host thread
 void trainer_publish(struct trainer *t);              // progress -> status, wakes the host
 double trainer_step_seconds(const struct trainer *t); // mean of the ring, NaN before a step
 double trainer_mfu(const struct trainer *t);
+json_t *trainer_number(double v); // null when it is not finite
+
+// trainer_gate.c: all but the eval record do nothing without gates
+void trainer_gate_init(struct trainer *t);
+void trainer_gate_collect(struct trainer *t, int64_t micro); // after micro-batch 0, 1, … of a step
+void trainer_gate_step(struct trainer *t);                   // after the weights have moved
+void trainer_gate_record_train(const struct trainer *t, json_t *o);
+void trainer_layers_record_eval(const struct trainer *t, const struct eval_result *r, json_t *o);
+void trainer_gate_save(struct trainer *t, json_t *meta);
+int trainer_gate_restore(struct trainer *t, const json_t *meta, struct err *err);
 
 // trainer_setup.c: data, memory, model
 int trainer_open(struct trainer *t, struct err *err);

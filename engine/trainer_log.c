@@ -16,9 +16,14 @@ static double unix_time(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+json_t *trainer_number(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
 static void set_number(json_t *o, const char *name, double v)
 {
-    json_object_set_new(o, name, isfinite(v) ? json_real(v) : json_null());
+    json_object_set_new(o, name, trainer_number(v));
 }
 
 static int64_t tokens_of(const struct trainer *t)
@@ -95,10 +100,11 @@ void trainer_record_train(struct trainer *t)
     set_number(o, "mfu", t->mfu);
     set_number(o, "gemm_gflops", t->gemm_gflops);
     set_number(o, "flops", flops_of(t));
+    trainer_gate_record_train(t, o);
     runlog_add(t->log, o);
 }
 
-void trainer_record_eval(struct trainer *t)
+void trainer_record_eval(struct trainer *t, const struct eval_result *r)
 {
     json_t *o = new_record(t);
 
@@ -108,6 +114,7 @@ void trainer_record_eval(struct trainer *t)
     json_object_set_new(o, "val/tokens", json_integer(t->p.val_tokens));
     set_number(o, "flops", flops_of(t));
     set_number(o, "gemm_gflops", t->gemm_gflops);
+    trainer_layers_record_eval(t, r, o);
     runlog_add(t->log, o);
 }
 

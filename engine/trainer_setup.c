@@ -151,13 +151,23 @@ void trainer_measure_gemm(struct trainer *t, double seconds)
     t->gemm_gflops = fmax(t->gemm_gflops, model_gemm_gflops(t->be, 2048, seconds));
 }
 
-int trainer_open(struct trainer *t, struct err *err)
+int trainer_check(const struct spec *s, struct err *err)
 {
-    if (t->spec.train.global_batch_size % t->spec.train.micro_batch_size)
+    if (s->train.global_batch_size % s->train.micro_batch_size)
         return err_set(err,
                        "train.global_batch_size %lld is not a multiple of "
                        "train.micro_batch_size %d",
-                       (long long)t->spec.train.global_batch_size, t->spec.train.micro_batch_size);
+                       (long long)s->train.global_batch_size, s->train.micro_batch_size);
+    if (s->gate.enabled && s->gate.attn == GATE_ATTN_HARD)
+        return err_set(err, "gate.attn hard drops keys and has no gradient: train with key and "
+                            "evaluate with --set gate.attn=hard");
+    return 0;
+}
+
+int trainer_open(struct trainer *t, struct err *err)
+{
+    if (trainer_check(&t->spec, err) < 0)
+        return -1;
     plan_steps(t);
     trainer_publish(t);
     if (open_data(t, err) < 0 || open_backend(t, err) < 0 || check_memory(t, err) < 0)

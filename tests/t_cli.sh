@@ -50,6 +50,7 @@ check probe_wants_tokens 2 '--tokens FILE is missing' probe "$@" --out "$dir/p4"
 check init_only_takes_no_tokens 2 'takes neither' probe "$@" --init-only --tokens t/train.bin --out "$dir/p4"
 check probe_of_missing_tokens 1 "'none.bin' not found" probe "$@" --tokens none.bin --out "$dir/p4"
 check probe_needs_a_known_backend 1 'expected cpu or ref' probe "$@" --init-only --backend none --out "$dir/p4"
+check hard_gates_are_refused 1 'train with key' "$LATHE" train "$demo" "$@" --set gate.enabled=true --set gate.attn=hard
 check a_refused_start_leaves_nothing 0 'no runs' "$LATHE" runs
 check training_ends_with_a_perplexity 0 'bits per byte' "$LATHE" train "$demo" "$@" --set train.max_steps=4 --run r1
 check runs_lists_it_done 0 '"state": "done"' "$LATHE" runs --json

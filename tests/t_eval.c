@@ -153,6 +153,35 @@ static void gates_are_measured_over_all_batches(void **state)
     // a last, padded batch does not count
     padded = stat_of(be, &shard, 4, 8 * T + 2);
     assert_near(padded.mean, all.mean, 1e-12);
+    // a set that fills half a batch is there twice; the others are not measured on padding either
+    all = stat_of(be, &shard, 2, 2 * T);
+    padded = stat_of(be, &shard, 4, 2 * T);
+    assert_near(padded.mean, all.mean, 1e-12);
+    assert_near(padded.var, all.var, 1e-12);
+    backend_close(be);
+}
+
+static void norms_are_those_of_all_batches(void **state)
+{
+    struct backend *be = tiny_backend("ref", 1);
+    struct shard shard = small_shard();
+    struct eval_options o = {.max_tokens = 8 * T + 1, .norm_layers = 3};
+    struct eval_result all, r;
+    struct loader l;
+
+    (void)state;
+    assert_int_equal(loader_init(&l, &shard, T, 1, NULL), 0);
+    for (int batch = 8; batch > 0; batch /= 2) {
+        struct model *m = new_model(be, tiny_spec(), batch, MODEL_TRAIN);
+
+        assert_int_equal(eval_score(m, &l, &o, &r, NULL), 0);
+        all = batch == 8 ? r : all;
+        for (int i = 0; i < 3; i++) {
+            assert_true(r.norm[i] > 0 && (i == 0 || r.norm[i] != r.norm[i - 1]));
+            assert_near(r.norm[i], all.norm[i], 1e-12);
+        }
+        model_free(m);
+    }
     backend_close(be);
 }
 
@@ -189,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scored_tokens_and_their_weights_are_as_asked),
         cmocka_unit_test(gates_are_measured_over_all_batches),
+        cmocka_unit_test(norms_are_those_of_all_batches),
         cmocka_unit_test(progress_reaches_one),
     };
 

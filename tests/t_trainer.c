@@ -13,213 +13,44 @@
 #include "engine/safetensors.h"
 #include "engine/trainer.h"
 #include "tests/tiny.h"
-
-// ---- text and profile ---------------------------------------------------------------------------
-
-static int sentence(uint64_t key, uint64_t n, uint16_t *ids)
-{
-    static const char *const who[] = {"the cat", "a dog", "my friend", "the old man"};
-    static const char *const does[] = {" sees ", " likes ", " wants ", " finds "};
-    static const char *const what[] = {"milk", "the house", "a red apple", "water"};
-    char text[64];
-    int len = snprintf(text, sizeof text, "%s%s%s. ", who[rng_u64(key, 3 * n) % 4],
-                       does[rng_u64(key, 3 * n + 1) % 4], what[rng_u64(key, 3 * n + 2) % 4]);
-
-    for (int i = 0; i < len; i++)
-        ids[i] = (unsigned char)text[i];
-    return len;
-}
-
-static void write_shard(const char *path, uint64_t seed, int documents)
-{
-    struct shard_meta meta = {.vocab = 257,
-                              .eot = 256,
-                              .tokenizer = "bytes",
-                              .source = "test",
-                              .license = "none",
-                              .split = "train"};
-    struct err err = ERR_INIT;
-    struct shard_writer *w = shard_create(path, &meta, &err);
-
-    assert_non_null(w);
-    for (int d = 0; d < documents; d++) {
-        uint16_t ids[512];
-        int n = 0;
-
-        for (int i = 0; i < 5; i++)
-            n += sentence(rng_key(seed, "text"), (uint64_t)(5 * d + i), ids + n);
-        assert_int_equal(shard_add(w, ids, n, n, &err), 0);
-    }
-    assert_int_equal(shard_commit(w, &err), 0);
-}
-
-static struct spec byte_spec(void)
-{
-    struct spec s = tiny_spec();
-
-    s.model.d_model = 32;
-    s.model.n_layers = 2;
-    s.model.head_dim = 8;
-    s.model.lane[LANE_FFN][0] = 64;
-    s.model.lane[LANE_FFN][1] = 48;
-    s.model.lane[LANE_HEADS][0] = s.model.lane[LANE_HEADS][1] = 4;
-    s.model.lane[LANE_KV][0] = s.model.lane[LANE_KV][1] = 2;
-    s.model.lane[LANE_REUSE][1] = 1;
-    s.model.qk_norm = QK_HEAD;
-    s.model.vocab = 257;
-    s.model.vocab_pad = 64;
-    s.train.seq_len = 32;
-    s.train.micro_batch_size = 4;
-    s.train.global_batch_size = 8;
-    s.train.max_steps = 60;
-    s.train.threads = 1;
-    s.optim.warmup_steps = 5;
-    s.eval.interval = 20;
-    s.eval.max_tokens = 0;
-    s.save.interval = 25;
-    snprintf(s.data.train, sizeof s.data.train, "%s/train.bin", t_dir());
-    snprintf(s.data.val, sizeof s.data.val, "%s/val.bin", t_dir());
-    return s;
-}
-
-static int write_data(void **state)
-{
-    (void)state;
-    write_shard(t_path("train.bin"), 1, 400);
-    write_shard(t_path("val.bin"), 2, 20);
-    return 0;
-}
-
-// ---- one run ------------------------------------------------------------------------------------
-
-struct run {
-    char dir[256];
-    struct runlog *log;
-    struct trainer *t;
-    struct run_status st;
-    json_t *lines; // of the whole log, after the end
-};
-
-static void run_start(struct run *r, const char *name, const struct spec *s)
-{
-    struct err err = ERR_INIT;
-    char path[300];
-
-    memset(r, 0, sizeof *r);
-    snprintf(r->dir, sizeof r->dir, "%s/%s", t_dir(), name);
-    assert_int_equal(file_mkdirs(r->dir, 0700, &err), 0);
-    snprintf(path, sizeof path, "%s/metrics.jsonl.gz", r->dir);
-    r->log = runlog_open(path, &err);
-    assert_non_null(r->log);
-    r->t = trainer_new(r->dir, s, "cpu", r->log, NULL, NULL);
-    run_status_init(&r->st);
-    assert_int_equal(trainer_start(r->t, &err), 0);
-}
-
-static const struct run_status *status(struct run *r)
-{
-    trainer_status(r->t, &r->st);
-    return &r->st;
-}
-
-static void keep_line(void *user, const json_t *line)
-{
-    json_array_append_new(user, json_deep_copy(line));
-}
-
-static void run_end(struct run *r)
-{
-    struct runlog_reader reader;
-    struct err err = ERR_INIT;
-    char path[300];
-
-    t_wait(trainer_ended(r->t), 60);
-    status(r);
-    trainer_free(r->t);
-    if (runlog_close(r->log, &err) < 0)
-        fail_msg("runlog: %s", err.text);
-    r->lines = json_array();
-    snprintf(path, sizeof path, "%s/metrics.jsonl.gz", r->dir);
-    runlog_reader_init(&reader, path);
-    assert_true(runlog_poll(&reader, keep_line, r->lines, NULL, &err) > 0);
-    runlog_reader_release(&reader);
-}
-
-static void run_release(struct run *r)
-{
-    json_decref(r->lines);
-}
-
-// The last value of a metric logged for a step; NaN when there is none.
-static double metric(const struct run *r, int64_t step, const char *name)
-{
-    double v = NAN;
-    json_t *line;
-    size_t i;
-
-    json_array_foreach(r->lines, i,
-                       line) if (json_integer_value(json_object_get(line, "step")) == step &&
-                                 json_is_number(json_object_get(line, name))) v =
-        json_number_value(json_object_get(line, name));
-    return v;
-}
-
-static const char *event_text(const struct run *r, const char *event)
-{
-    const char *text = NULL;
-    json_t *line;
-    size_t i;
-
-    json_array_foreach(r->lines, i, line)
-    {
-        const char *e = json_string_value(json_object_get(line, "event"));
-
-        if (e && !strcmp(e, event))
-            text = json_string_value(json_object_get(line, "text"));
-    }
-    return text;
-}
-
-static void assert_contains(const char *text, const char *part)
-{
-    if (!text || !strstr(text, part))
-        fail_msg("\"%s\" does not contain \"%s\"", text ? text : "(none)", part);
-}
+#include "tests/training.h"
 
 // ---- tests --------------------------------------------------------------------------------------
 
 static void training_lowers_the_loss(void **state)
 {
-    struct spec s = byte_spec();
-    struct run r;
+    struct spec s = training_spec();
+    struct training r;
     int64_t tokens = 100 * 8 * 32;
 
     (void)state;
     s.train.max_steps = 100;
-    run_start(&r, "learn", &s);
-    run_end(&r);
+    training_start(&r, "learn", &s);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_DONE);
     assert_int_equal(r.st.step, 100);
     assert_int_equal(r.st.tokens, tokens);
     assert_int_equal(r.st.checkpoint_step, 100);
-    assert_near(metric(&r, 0, "val/loss"), log(257), 0.3); // knows nothing yet
-    assert_true(metric(&r, 100, "val/loss") < 2);
-    assert_true(metric(&r, 100, "train/loss") < 2);
-    assert_true(metric(&r, 40, "val/loss") < metric(&r, 20, "val/loss"));
-    assert_near(metric(&r, 100, "val/ppl"), exp(metric(&r, 100, "val/loss")), 1e-12);
-    assert_near(metric(&r, 100, "lr"), s.optim.min_lr, 1e-12);
-    assert_true(metric(&r, 100, "grad_norm") > 0 && metric(&r, 100, "tokens_per_s") > 0);
-    assert_true(metric(&r, 100, "mfu") > 0 && metric(&r, 100, "mfu") < 1.5);
-    assert_near(metric(&r, 50, "flops") * 2, metric(&r, 100, "flops"), 1e-12);
-    assert_near(r.st.val_loss, metric(&r, 100, "val/loss"), 0);
+    assert_near(training_metric(&r, 0, "val/loss"), log(257), 0.3); // knows nothing yet
+    assert_true(training_metric(&r, 100, "val/loss") < 2);
+    assert_true(training_metric(&r, 100, "train/loss") < 2);
+    assert_true(training_metric(&r, 40, "val/loss") < training_metric(&r, 20, "val/loss"));
+    assert_near(training_metric(&r, 100, "val/ppl"), exp(training_metric(&r, 100, "val/loss")),
+                1e-12);
+    assert_near(training_metric(&r, 100, "lr"), s.optim.min_lr, 1e-12);
+    assert_true(training_metric(&r, 100, "grad_norm") > 0 &&
+                training_metric(&r, 100, "tokens_per_s") > 0);
+    assert_true(training_metric(&r, 100, "mfu") > 0 && training_metric(&r, 100, "mfu") < 1.5);
+    assert_near(training_metric(&r, 50, "flops") * 2, training_metric(&r, 100, "flops"), 1e-12);
+    assert_near(r.st.val_loss, training_metric(&r, 100, "val/loss"), 0);
     assert_near(r.st.best_val_loss, r.st.val_loss, 0.05);
-    assert_true(isnan(metric(&r, 10, "val/loss")));
-    assert_non_null(event_text(&r, "start"));
-    assert_non_null(event_text(&r, "done"));
-    run_release(&r);
+    assert_true(isnan(training_metric(&r, 10, "val/loss")));
+    assert_non_null(training_event(&r, "start"));
+    assert_non_null(training_event(&r, "done"));
+    training_release(&r);
 }
 
-static void read_tensors(struct safetensors *f, const struct run *r, const char *file)
+static void read_tensors(struct safetensors *f, const struct training *r, const char *file)
 {
     struct err err = ERR_INIT;
     char dir[400], path[500];
@@ -229,7 +60,7 @@ static void read_tensors(struct safetensors *f, const struct run *r, const char 
     assert_int_equal(safetensors_open(f, path, &err), 0);
 }
 
-static void assert_same_file(const struct run *a, const struct run *b, const char *file)
+static void assert_same_file(const struct training *a, const struct training *b, const char *file)
 {
     struct safetensors x, y;
 
@@ -246,167 +77,170 @@ static void assert_same_file(const struct run *a, const struct run *b, const cha
 
 static void resumed_run_has_the_same_bits(void **state)
 {
-    struct spec s = byte_spec();
-    struct run a, b;
+    struct spec s = training_spec();
+    struct training a, b;
 
     (void)state;
     s.train.max_steps = 30;
     s.log.interval = 4; // a stop falls between two records
-    run_start(&a, "whole", &s);
-    run_end(&a);
-    run_start(&b, "parts", &s);
-    t_wait(status(&b)->step >= 6, 60);
+    training_start(&a, "whole", &s);
+    training_end(&a);
+    training_start(&b, "parts", &s);
+    t_wait(training_status(&b)->step >= 6, 60);
     trainer_send(b.t, TRAINER_STOP);
-    run_end(&b);
+    training_end(&b);
     assert_int_equal(b.st.state, RUN_STOPPED);
     assert_true(b.st.step >= 6 && b.st.step < 30);
     assert_int_equal(b.st.checkpoint_step, b.st.step);
-    run_release(&b);
-    run_start(&b, "parts", &s);
-    run_end(&b);
+    training_release(&b);
+    training_start(&b, "parts", &s);
+    training_end(&b);
     assert_int_equal(b.st.state, RUN_DONE);
-    assert_non_null(event_text(&b, "resume"));
+    assert_non_null(training_event(&b, "resume"));
     assert_same_file(&a, &b, "model.safetensors");
     assert_same_file(&a, &b, "train_state.safetensors");
     for (int step = 4; step <= 28; step += 4) {
-        assert_true(metric(&a, step, "train/loss") == metric(&b, step, "train/loss"));
-        assert_true(metric(&a, step, "grad_norm") == metric(&b, step, "grad_norm"));
+        assert_true(training_metric(&a, step, "train/loss") ==
+                    training_metric(&b, step, "train/loss"));
+        assert_true(training_metric(&a, step, "grad_norm") ==
+                    training_metric(&b, step, "grad_norm"));
     }
-    assert_true(metric(&a, 30, "val/loss") == metric(&b, 30, "val/loss"));
-    run_release(&a);
-    run_release(&b);
+    assert_true(training_metric(&a, 30, "val/loss") == training_metric(&b, 30, "val/loss"));
+    training_release(&a);
+    training_release(&b);
 }
 
 // Goes on where `name` stopped, with train data at `file`; the final state.
 static enum run_state resumed_with(const char *name, struct spec *s, const char *file, char *reason,
                                    size_t size)
 {
-    struct run r;
+    struct training r;
     enum run_state got;
 
     snprintf(s->data.train, sizeof s->data.train, "%s", t_path(file));
-    run_start(&r, name, s);
-    run_end(&r);
+    training_start(&r, name, s);
+    training_end(&r);
     got = r.st.state;
     snprintf(reason, size, "%s", r.st.reason);
-    run_release(&r);
+    training_release(&r);
     return got;
 }
 
 static void resume_with_other_data_is_refused(void **state)
 {
-    struct spec s = byte_spec();
+    struct spec s = training_spec();
     char reason[512], copy[512];
-    struct run r;
+    struct training r;
 
     (void)state;
     s.train.max_steps = 200;
     s.eval.interval = 1000;
-    run_start(&r, "data", &s);
-    t_wait(status(&r)->step >= 2, 60);
+    training_start(&r, "data", &s);
+    t_wait(training_status(&r)->step >= 2, 60);
     trainer_send(r.t, TRAINER_STOP);
-    run_end(&r);
-    run_release(&r);
-    write_shard(t_path("other.bin"), 3, 400);
+    training_end(&r);
+    training_release(&r);
+    training_write_shard(t_path("other.bin"), 3, 400);
     assert_int_equal(resumed_with("data", &s, "other.bin", reason, sizeof reason), RUN_FAILED);
-    assert_contains(reason, "does not hold the tokens this run began with");
+    training_assert_contains(reason, "does not hold the tokens this run began with");
     snprintf(copy, sizeof copy, "%s", t_path("moved.bin")); // the same tokens elsewhere are fine
-    write_shard(copy, 1, 400);
+    training_write_shard(copy, 1, 400);
     assert_int_equal(resumed_with("data", &s, "moved.bin", reason, sizeof reason), RUN_DONE);
 }
 
 static void paused_run_waits_and_can_be_saved(void **state)
 {
-    struct spec s = byte_spec();
-    struct run r;
+    struct spec s = training_spec();
+    struct training r;
     char dir[400];
     int64_t at;
 
     (void)state;
-    run_start(&r, "pause", &s);
-    t_wait(status(&r)->step >= 3, 60);
+    training_start(&r, "pause", &s);
+    t_wait(training_status(&r)->step >= 3, 60);
     trainer_send(r.t, TRAINER_PAUSE);
-    t_wait(status(&r)->state == RUN_PAUSED, 10);
-    at = status(&r)->step;
+    t_wait(training_status(&r)->state == RUN_PAUSED, 10);
+    at = training_status(&r)->step;
     trainer_send(r.t, TRAINER_CHECKPOINT);
-    t_wait(status(&r)->checkpoint_step == at, 10);
-    t_wait(status(&r)->state == RUN_PAUSED, 10);
-    assert_int_equal(status(&r)->step, at);
+    t_wait(training_status(&r)->checkpoint_step == at, 10);
+    t_wait(training_status(&r)->state == RUN_PAUSED, 10);
+    assert_int_equal(training_status(&r)->step, at);
     assert_int_equal(ckpt_latest(r.dir, dir, sizeof dir, NULL, 0), at);
     trainer_send(r.t, TRAINER_RESUME);
-    run_end(&r);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_DONE);
     assert_int_equal(r.st.step, 60);
-    assert_non_null(event_text(&r, "pause"));
-    run_release(&r);
+    assert_non_null(training_event(&r, "pause"));
+    training_release(&r);
 }
 
 static void diverging_run_fails_and_names_the_tensor(void **state)
 {
-    struct spec s = byte_spec();
-    struct run r;
+    struct spec s = training_spec();
+    struct training r;
     char dir[400];
     int64_t good;
 
     (void)state;
-    run_start(&r, "nan", &s);
-    t_wait(status(&r)->step >= 5, 60);
+    training_start(&r, "nan", &s);
+    t_wait(training_status(&r)->step >= 5, 60);
     trainer_send(r.t, TRAINER_STOP);
-    run_end(&r);
+    training_end(&r);
     good = r.st.step;
-    run_release(&r);
+    training_release(&r);
     s.optim.lr = s.optim.min_lr = 1e30;
     s.eval.interval = s.save.interval = 1000;
-    run_start(&r, "nan", &s);
-    run_end(&r);
+    training_start(&r, "nan", &s);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_FAILED);
     snprintf(dir, sizeof dir, "at step %d", (int)good + 2); // the first update is still finite
-    assert_contains(r.st.reason, dir);
-    assert_contains(r.st.reason, " is nan at step");
-    assert_contains(r.st.reason, "first bad tensor: grad of model.layers.1."); // norms tame weights
+    training_assert_contains(r.st.reason, dir);
+    training_assert_contains(r.st.reason, " is nan at step");
+    training_assert_contains(r.st.reason,
+                             "first bad tensor: grad of model.layers.1."); // norms tame weights
     snprintf(dir, sizeof dir, "last good checkpoint: step %d", (int)good);
-    assert_contains(r.st.reason, dir);
-    assert_contains(event_text(&r, "failed"), "first bad tensor");
+    training_assert_contains(r.st.reason, dir);
+    training_assert_contains(training_event(&r, "failed"), "first bad tensor");
     assert_int_equal(r.st.step, good + 1);
     assert_int_equal(ckpt_latest(r.dir, dir, sizeof dir, NULL, 0), good);
-    run_release(&r);
+    training_release(&r);
 }
 
 static void weights_that_overflow_are_not_saved(void **state)
 {
-    struct spec s = byte_spec();
-    struct run r;
+    struct spec s = training_spec();
+    struct training r;
     char dir[400];
 
     (void)state;
     s.optim.lr = s.optim.min_lr = 1e30;
     s.data.val[0] = 0; // no evaluation
     s.save.interval = 1;
-    run_start(&r, "overflow", &s);
-    run_end(&r);
+    training_start(&r, "overflow", &s);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_FAILED);
-    assert_contains(r.st.reason, "norm of the weights");
-    assert_contains(r.st.reason, "there is no checkpoint");
+    training_assert_contains(r.st.reason, "norm of the weights");
+    training_assert_contains(r.st.reason, "there is no checkpoint");
     assert_int_equal(ckpt_latest(r.dir, dir, sizeof dir, NULL, 0), -1);
-    run_release(&r);
+    training_release(&r);
 }
 
 static void refused(const char *name, const struct spec *s, const char *part)
 {
-    struct run r;
+    struct training r;
 
-    run_start(&r, name, s);
-    run_end(&r);
+    training_start(&r, name, s);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_FAILED);
     assert_string_equal(r.st.phase, "refused");
-    assert_contains(r.st.reason, part);
+    training_assert_contains(r.st.reason, part);
     assert_int_equal(r.st.step, 0);
-    run_release(&r);
+    training_release(&r);
 }
 
 static void bad_data_is_refused(void **state)
 {
-    struct spec s = byte_spec();
+    struct spec s = training_spec();
     FILE *f = fopen(t_path("wide.bin"), "wb");
 
     (void)state;
@@ -420,17 +254,17 @@ static void bad_data_is_refused(void **state)
     snprintf(s.data.train, sizeof s.data.train, "%s/wide.bin", t_dir());
     s.data.dtype = TOKENS_U16;
     refused("wide", &s, "32-bit");
-    s = byte_spec();
+    s = training_spec();
     s.model.vocab = 100;
     refused("vocab", &s, "vocab");
-    s = byte_spec();
+    s = training_spec();
     snprintf(s.data.train, sizeof s.data.train, "%s/none.bin", t_dir());
     refused("missing", &s, "none.bin");
 }
 
 static void too_large_model_is_refused(void **state)
 {
-    struct spec s = byte_spec();
+    struct spec s = training_spec();
 
     (void)state;
     s.train.micro_batch_size = 1 << 24;
@@ -440,8 +274,8 @@ static void too_large_model_is_refused(void **state)
 
 static void failed_checkpoint_holds_the_run(void **state)
 {
-    struct spec s = byte_spec();
-    struct run r;
+    struct spec s = training_spec();
+    struct training r;
     char path[300];
 
     (void)state;
@@ -450,24 +284,24 @@ static void failed_checkpoint_holds_the_run(void **state)
     assert_int_equal(file_mkdirs(path, 0700, NULL), 0);
     snprintf(path, sizeof path, "%s/full/ckpt", t_dir());
     t_write(path, "in the way");
-    run_start(&r, "full", &s);
-    t_wait(status(&r)->state == RUN_PAUSED, 60);
+    training_start(&r, "full", &s);
+    t_wait(training_status(&r)->state == RUN_PAUSED, 60);
     assert_int_equal(r.st.step, 10);
     assert_true(r.st.reason[0]);
     trainer_send(r.t, TRAINER_RESUME); // still in the way
-    t_wait(status(&r)->state == RUN_PAUSED, 10);
+    t_wait(training_status(&r)->state == RUN_PAUSED, 10);
     assert_int_equal(unlink(path), 0);
     trainer_send(r.t, TRAINER_RESUME);
-    run_end(&r);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_DONE);
-    assert_non_null(event_text(&r, "hold"));
-    run_release(&r);
+    assert_non_null(training_event(&r, "hold"));
+    training_release(&r);
 }
 
 static void stop_gives_up_a_checkpoint_that_cannot_be_written(void **state)
 {
-    struct spec s = byte_spec();
-    struct run r;
+    struct spec s = training_spec();
+    struct training r;
     char path[300];
 
     (void)state;
@@ -476,13 +310,13 @@ static void stop_gives_up_a_checkpoint_that_cannot_be_written(void **state)
     assert_int_equal(file_mkdirs(path, 0700, NULL), 0);
     snprintf(path, sizeof path, "%s/stuck/ckpt", t_dir());
     t_write(path, "in the way");
-    run_start(&r, "stuck", &s);
-    t_wait(status(&r)->state == RUN_PAUSED, 60);
+    training_start(&r, "stuck", &s);
+    t_wait(training_status(&r)->state == RUN_PAUSED, 60);
     trainer_send(r.t, TRAINER_STOP);
-    run_end(&r);
+    training_end(&r);
     assert_int_equal(r.st.state, RUN_FAILED);
-    assert_contains(r.st.reason, "stopped without a checkpoint of step 10");
-    run_release(&r);
+    training_assert_contains(r.st.reason, "stopped without a checkpoint of step 10");
+    training_release(&r);
 }
 
 static bool stop_after_three(void *user)
@@ -492,7 +326,7 @@ static bool stop_after_three(void *user)
 
 static void evaluation_covers_the_whole_set_once(void **state)
 {
-    struct spec s = byte_spec();
+    struct spec s = training_spec();
     struct backend *be = tiny_backend("cpu", 1);
     struct eval_result a, b;
     struct err err = ERR_INIT;
@@ -546,5 +380,5 @@ int main(void)
         cmocka_unit_test(stop_gives_up_a_checkpoint_that_cannot_be_written),
     };
 
-    return cmocka_run_group_tests(tests, write_data, NULL);
+    return cmocka_run_group_tests(tests, training_write_data, NULL);
 }

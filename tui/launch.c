@@ -170,6 +170,16 @@ static bool valid(struct app *app, const struct spec *spec)
     return ok;
 }
 
+static bool trainable(struct app *app, const struct spec *spec)
+{
+    struct err err = ERR_INIT;
+
+    if (trainer_check(spec, &err) == 0)
+        return true;
+    app_message(app, ROLE_ERROR, "%s", err.text);
+    return false;
+}
+
 static void start(struct app *app)
 {
     const struct spec *spec = &app->design->spec;
@@ -192,7 +202,7 @@ void launch_ask(struct app *app)
     const struct design *d = app->design;
     char dir[SPEC_PATH_SIZE], text[DIALOG_TEXT];
 
-    if (!is_free(app) || !valid(app, &d->spec))
+    if (!is_free(app) || !valid(app, &d->spec) || !trainable(app, &d->spec))
         return;
     if (!d->spec.data.train[0] || !d->spec.data.val[0]) {
         app_message(app, ROLE_ERROR,
