@@ -26,8 +26,10 @@ double optim_lr(const struct optim_spec *s, int64_t n, int64_t total)
 {
     double progress;
 
-    if (n <= s->warmup_steps)
-        return s->lr * (double)n / (double)s->warmup_steps;
+    if (n <= s->warmup_steps) {
+        progress = (double)n / (double)s->warmup_steps;
+        return s->lr * (s->warmup_start + (1 - s->warmup_start) * progress);
+    }
     if (s->schedule == SCHED_CONSTANT || total <= s->warmup_steps)
         return s->lr;
     progress = (double)(n - s->warmup_steps) / (double)(total - s->warmup_steps);

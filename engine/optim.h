@@ -10,8 +10,9 @@
 #include "engine/model.h"
 #include "engine/spec.h"
 
-// Learning rate of update n = 1, 2, … of `total`: linear from 0 to lr over warmup_steps (update
-// warmup_steps has the full rate), then constant or a half cosine that reaches min_lr at `total`.
+// Learning rate of update n = 1, 2, … of `total`: linear from warmup_start * lr, where an update 0
+// would be, to lr at update warmup_steps, then constant or a half cosine that reaches min_lr at
+// `total`.
 double optim_lr(const struct optim_spec *s, int64_t n, int64_t total);
 
 struct optim;

@@ -140,6 +140,7 @@ struct optim_spec {
     double lr, min_lr;
     enum schedule schedule;
     int64_t warmup_steps;
+    double warmup_start; // fraction of lr where the warm-up begins
     double betas[2], eps, weight_decay;
     enum decay_scope decay_scope;
     double max_norm; // 0 = no clipping

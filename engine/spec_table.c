@@ -164,6 +164,8 @@ const struct spec_key spec_keys[] = {
      "learning rate after the warm-up"},
     {"optim.warmup_steps", KEY_COUNT, AT(optim.warmup_steps), 0, COUNT_MAX, NULL, NULL, "steps",
      "linear warm-up (default: 2% of the run, at most 1000)"},
+    {"optim.warmup_start", KEY_FLOAT, AT(optim.warmup_start), 0, 1, NULL, "0", "",
+     "fraction of lr where the warm-up begins (paper B: 0.1)"},
     {"optim.betas", KEY_FLOATS, AT(optim.betas), 0, 1, NULL, "[0.9, 0.95]", "",
      "AdamW decay of the first and second moment"},
     {"optim.eps", KEY_FLOAT, AT(optim.eps), 1e-20, 1, NULL, "1e-8", "",

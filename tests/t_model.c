@@ -468,6 +468,15 @@ static void schedules_follow_their_formulas(void **state)
     s.schedule = SCHED_CONSTANT;
     assert_near(optim_lr(&s, 110, 110), 1, 1e-15);
     assert_near(optim_lr(&s, 5, 110), 0.5, 1e-15);
+    s.warmup_start = 0.1; // of lr, not of the way
+    s.lr = 2;
+    assert_near(optim_lr(&s, 1, 110), 0.38, 1e-15);
+    assert_near(optim_lr(&s, 5, 110), 1.1, 1e-15);
+    assert_near(optim_lr(&s, 10, 110), 2, 1e-15);
+    assert_near(optim_lr(&s, 11, 110), 2, 1e-15);
+    s.warmup_start = 1;
+    assert_near(optim_lr(&s, 1, 110), 2, 1e-15);
+    s.lr = 1;
     s.warmup_steps = 0;
     assert_near(optim_lr(&s, 1, 110), 1, 1e-15);
 }

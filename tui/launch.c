@@ -61,6 +61,8 @@ static void add_optimizer(struct buf *out, const struct spec *s)
     const struct optim_spec *o = &s->optim;
 
     buf_fmt(out, "lr        %g, warm-up %lld steps", o->lr, (long long)o->warmup_steps);
+    if (o->warmup_steps && o->warmup_start > 0)
+        buf_fmt(out, " from %g", o->lr * o->warmup_start);
     if (o->schedule == SCHED_COSINE)
         buf_fmt(out, ", cosine to %g", o->min_lr);
     buf_fmt(out, "; weight decay %g\n", o->weight_decay);
