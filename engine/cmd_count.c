@@ -21,7 +21,32 @@ static void print_title(const struct spec *s)
            unit_thousands(vocab, spec_padded_vocab(m)));
     if (spec_padded_vocab(m) != m->vocab)
         printf(" (%s padded)", unit_thousands(vocab, m->vocab));
-    printf("\n\n");
+    printf("\n");
+}
+
+static bool repeats(const struct model_spec *m)
+{
+    return spec_step_count(m) != m->n_layers;
+}
+
+// What the columns of the layers do not show.
+static void print_structure(const struct spec *s)
+{
+    const struct model_spec *m = &s->model;
+    int gates = spec_gate_count(s);
+
+    if (gates)
+        printf("%d gate unit%s, mirrored: layers 0..%d and %d..%d (gate.attn %s)\n", gates,
+               gates == 1 ? "" : "s", gates - 1, m->n_layers - 1, m->n_layers - gates,
+               spec_key_find("gate.attn")->choices[s->gate.attn]);
+    if (m->block_loops > 1)
+        printf("the stack runs %d times (block_loops): %d layers applied\n", m->block_loops,
+               spec_step_count(m));
+    else if (repeats(m))
+        printf("%d layers applied (reuse)\n", spec_step_count(m));
+    if (m->input_norm)
+        printf("one more norm, right after the embedding (input_norm)\n");
+    printf("\n");
 }
 
 static void print_number(const char *group, int64_t n, const char *what)
@@ -54,6 +79,8 @@ static void print_flops(const struct spec *s, const struct count *c)
              unit_thousands(n, s->train.seq_len));
     print_number("FLOPs/token", (int64_t)c->forward_per_token, what);
     print_number("", (int64_t)c->forward_per_token_causal, "forward, causal attention");
+    if (c->gate_flops > 0)
+        print_number("", (int64_t)c->gate_flops, "of these the gate units");
     print_number("", (int64_t)c->train_per_token, "training: 3 x forward, full attention");
     if (steps > 0)
         printf("%-11s %17s  FLOPs: %s tokens, %s steps\n", "planned run",
@@ -70,14 +97,18 @@ static void print_bytes(const char *group, int64_t n, const char *what)
 
 static void print_memory(const struct spec *s, const struct count *c)
 {
+    const struct model_spec *m = &s->model;
+    bool is_layer = s->train.recompute == RECOMPUTE_LAYER;
     char what[80];
 
     print_bytes("memory", c->weights_bytes, "weights (f32)");
     print_bytes("", c->gradients_bytes, "gradients");
     print_bytes("", c->optimizer_bytes, "AdamW moments");
-    snprintf(what, sizeof what, "activations of %d x %d tokens (estimate)",
-             s->train.micro_batch_size, s->train.seq_len);
+    snprintf(what, sizeof what, "activations of %d x %d tokens%s", s->train.micro_batch_size,
+             s->train.seq_len, is_layer ? ", recomputed" : "");
     print_bytes("", c->activations_bytes, what);
+    if (!is_layer && (repeats(m) || s->train.recompute == RECOMPUTE_AUTO))
+        print_bytes("", c->activations_recompute_bytes, "the same with train.recompute=layer");
     print_bytes("", c->kv_bytes_per_token, "keys and values per token (f32 cache)");
 }
 
@@ -93,17 +124,17 @@ static void print_layers(const struct spec *s, const struct count *c)
 {
     enum { BAR = 18 };
     const struct model_spec *m = &s->model;
-    bool repeats = spec_reuse_total(m) != m->n_layers;
+    bool has_reuse = spec_reuse_total(m) != m->n_layers;
     int most = 0;
 
     for (int i = 0; i < m->n_layers; i++)
         most = m->lane[LANE_FFN][i] > most ? m->lane[LANE_FFN][i] : most;
-    printf("\nlayer heads   kv %s  ffn_width %-*s %12s %14s\n", repeats ? "reuse" : "", BAR, "",
+    printf("\nlayer heads   kv %s  ffn_width %-*s %12s %14s\n", has_reuse ? "reuse" : "", BAR, "",
            "params", "FLOPs/token");
     for (int i = 0; i < m->n_layers; i++) {
         char reuse[16] = "", text[BAR + 1], params[UNIT_SIZE], flops[UNIT_SIZE];
 
-        if (repeats)
+        if (has_reuse)
             snprintf(reuse, sizeof reuse, "%5d", m->lane[LANE_REUSE][i]);
         bar(text, BAR, m->lane[LANE_FFN][i], most);
         printf("%5d %5d %4d %s %10d %-*s %12s %14s\n", i, m->lane[LANE_HEADS][i],
@@ -128,6 +159,7 @@ int cmd_count(const struct cli_command *cmd, int argc, char **argv)
         return CLI_OK;
     }
     print_title(&spec);
+    print_structure(&spec);
     print_params(&spec, &c);
     print_flops(&spec, &c);
     print_memory(&spec, &c);

@@ -3,23 +3,12 @@
 // multiply-add = 2 FLOPs, forward per token:
 //   lin_i  = 2 d (2 q_i + 2 k_i) + 6 d f_i   (SwiGLU; 4 d f_i for a two-matrix FFN)
 //   attn_i = 4 q_i S  (full square)  or  2 q_i (S + 1)  (causal mean)
-//   head   = 2 d V;   F_fwd = sum r_i (lin_i + attn_i) + head;   F_train = 3 F_fwd
-// Parameters are summed from the list of param.h, so counting cannot differ from what is trained.
-//
-// Memory: 4 bytes (f32) each for weights, gradients and AdamW's two moments, and activations of the
-// CPU backend in f32, for N = micro_batch_size * seq_len rows, f32 elements per row:
-//   every repetition of layer i, kept for its backward:
-//     4 d                        stream and normalized stream (or branches, reordered), twice
-//     (q + 2 k) + q + n_q        q, k, v; attention's output; log-sum-exp
-//     (q + k) + norms            QK-norm's output and 1/rms (one per head or per row)
-//     w + f                      FFN input (w = 2 f for SwiGLU, else f) and activation
-//     2                          1/rms of the two norms (LayerNorm: 4, with the mean)
-//   once: 5 d (embedded, final norm, three gradients), final norm's statistics, 4 (token, target,
-//     position, loss), RoPE tables of S * head_dim in all
-//   backward scratch, shared by all layers: the largest of  q + 2k (twice with QK-norm) + q,
-//     w + f  and  one chunk of logits (V per row, COUNT_LOGITS_BYTES or 256 rows, 1,024 rows where
-//     d < 512)
-// The model may round each tensor up to 64 bytes.
+//   head   = 2 d V;   gates = 2 d per gate unit
+//   F_fwd  = sum r_i (lin_i + attn_i) + head + gates;   F_train = 3 F_fwd
+// r_i counts every repetition in every pass through the stack: model.reuse * model.block_loops. A gate
+// unit (2 d) runs once, in the layer's first repetition of the first pass.
+// Parameters are summed from the list of param.h and memory is what model.h plans, so that counting
+// cannot differ from what is trained. Other conventions for FLOPs: flops.h.
 #ifndef ENGINE_COUNT_H
 #define ENGINE_COUNT_H
 
@@ -28,11 +17,22 @@
 
 #include "engine/spec.h"
 
-enum { COUNT_LOGITS_BYTES = 16 << 20 };
+// Of one repetition of a layer, forward, per token.
+struct count_terms {
+    double lin;         // all matrices of the layer,
+    double keys_values; // of it those of keys and values: 4 d k
+    double attn, attn_causal;
+};
+struct count_terms count_terms(const struct spec *spec, int layer);
+// How often a layer runs in a forward pass: its repetitions in all passes through the stack.
+static inline double count_runs(const struct model_spec *m, int layer)
+{
+    return (double)m->lane[LANE_REUSE][layer] * m->block_loops;
+}
 
 struct count_layer {
     int64_t params;
-    double forward_flops; // per token, full square, repetitions included
+    double forward_flops; // per token, full square, all repetitions; without its gate unit
     double forward_flops_causal;
 };
 
@@ -44,24 +44,29 @@ struct count {
     double forward_per_token_causal;
     double train_per_token;
     double head_flops; // of the output matrix, part of both forward numbers
+    double gate_flops; // of all gate units, likewise
+    // As model_new and optim_new ask for it on the CPU backend (f32): one micro-batch of
+    // micro_batch_size x seq_len, with train.recompute as the spec has it (auto counts as none).
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;
-    int64_t activations_bytes;  // one micro-batch of micro_batch_size x seq_len, CPU f32 backend
-    int64_t kv_bytes_per_token; // f32 keys and values of all layers and repetitions
+    int64_t activations_bytes;
+    int64_t activations_recompute_bytes; // with train.recompute layer, whatever the spec has
+    int64_t kv_bytes_per_token;          // f32 keys and values, one pair per repetition of a layer
     struct count_layer layer[SPEC_MAX_LAYERS]; // first n_layers entries are set
 };
 
-// Any thread, no allocation kept. A 36-layer model takes well under a tenth of a millisecond, so
-// that every key of the drawing can count anew. spec must be valid (profile_validate). With tied
+// Any thread, no allocation kept. A 36-layer model takes about a tenth of a millisecond, so that
+// every key of the drawing can count anew. spec must be valid (profile_validate). With tied
 // embeddings the table counts once in total and not at all in non_embedding.
 void count_model(const struct spec *spec, struct count *out);
 
 // The object that `lathe count --json` prints; new reference. FLOPs are whole numbers.
-//   {name, n_layers, d_model,
+//   {name, n_layers, d_model, block_loops, gate_units,
 //    params: {total, non_embedding, non_embedding_no_head},
 //    flops: {forward_per_token, forward_per_token_causal, train_per_token},
 //    memory: {weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes,
-//             kv_bytes_per_token},
+//             activations_recompute_bytes, kv_bytes_per_token},
 //    layers: [{n_heads, n_kv_heads, ffn_width, reuse, gate, params, forward_flops}]}
+// gate: whether a gate acts on the layer (gate i on layers i and L-1-i).
 json_t *count_to_json(const struct spec *spec, const struct count *c);
 
 #endif

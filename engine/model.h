@@ -33,7 +33,8 @@ struct model_plan {
     int64_t moments;     // AdamW's m and v
     int64_t activations; // saved activations, statistics, backward scratch, one chunk of logits
     int64_t total;
-    int head_rows; // rows of one chunk of logits
+    int64_t activations_recompute; // what activations would be with train.recompute layer
+    int head_rows;                 // rows of one chunk of logits
 };
 struct model_sizes { // of the elements of a backend, see struct backend
     size_t act, f32;

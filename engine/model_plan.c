@@ -21,11 +21,14 @@ struct arena {
     struct model_sizes size;
 };
 
+// No machine has as much; sums of several such sizes are still numbers.
+static const size_t arena_most = INT64_MAX / 8;
+
 static void *take(struct arena *a, int64_t n, size_t elem)
 {
-    size_t at = a->at;
+    size_t at = a->at, bytes = ((size_t)n * elem + 63) / 64 * 64;
 
-    a->at += ((size_t)n * elem + 63) / 64 * 64;
+    a->at = bytes < arena_most - at ? at + bytes : arena_most;
     return a->base ? a->base + at : NULL;
 }
 
@@ -398,6 +401,9 @@ void model_plan_for(const struct spec *spec, enum model_use use, struct model_si
         .activations = (int64_t)model_lay_out(m, NULL, sizes),
         .head_rows = m->head_rows_max,
     };
+    if (use == MODEL_TRAIN)
+        m->spec.train.recompute = RECOMPUTE_LAYER;
+    plan->activations_recompute = (int64_t)model_lay_out(m, NULL, sizes);
     plan->total =
         plan->weights + plan->compute + plan->gradients + plan->moments + plan->activations;
     model_undescribe(m);

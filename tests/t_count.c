@@ -7,6 +7,8 @@
 #include "engine/count.h"
 #include "engine/gen.h"
 #include "engine/model.h"
+#include "engine/optim.h"
+#include "tests/tiny.h"
 
 static struct lane_source points(enum shape shape, double a, double b, double c)
 {
@@ -257,6 +259,41 @@ static void repeated_layers_multiply_flops_not_parameters(void **state)
     }
 }
 
+// By hand, forward per token with S = 5:
+//   layer 0: q 8, k 4, f 10: lin = 2*8*(16 + 8) + 6*8*10 = 864, attn 4*8*5 = 160, causal 2*8*6 = 96
+//   layer 1: q 4, k 4, f 6:  lin = 2*8*(8 + 8) + 6*8*6 = 544, attn 80, causal 48; runs twice
+//   head 2*8*32 = 512, one gate unit 2*8 = 16, which runs once whatever the layer does
+static void gates_and_loops_add_their_flops(void **state)
+{
+    struct spec s = {.model = {.d_model = 8,
+                               .n_layers = 2,
+                               .block_loops = 1,
+                               .head_dim = 4,
+                               .lane = {{10, 6}, {2, 1}, {1, 1}, {1, 2}},
+                               .vocab = 30,
+                               .vocab_pad = 16},
+                     .train = {.seq_len = 5, .micro_batch_size = 1}};
+    int64_t params = count_of(s).total;
+    struct count c;
+
+    (void)state;
+    assert_near(count_of(s).forward_per_token, 1024 + 2 * 624 + 512, 0);
+    assert_near(count_of(s).forward_per_token_causal, 960 + 2 * 592 + 512, 0);
+    s.gate.enabled = true;
+    c = count_of(s);
+    assert_near(c.forward_per_token, 1024 + 2 * 624 + 512 + 16, 0);
+    assert_near(c.gate_flops, 16, 0);
+    assert_int_equal(c.total, params + 8 + 1);
+    s.model.block_loops = 3;
+    c = count_of(s);
+    assert_near(c.forward_per_token, 3 * 1024 + 6 * 624 + 512 + 16, 0);
+    assert_near(c.forward_per_token_causal, 3 * 960 + 6 * 592 + 512 + 16, 0);
+    assert_near(c.train_per_token, 3 * (3 * 1024 + 6 * 624 + 512 + 16), 0);
+    assert_near(c.layer[1].forward_flops, 6 * 624, 0);
+    assert_int_equal(c.kv_bytes_per_token, 4 * 2 * (3 * 4 + 6 * 4));
+    assert_int_equal(c.total, params + 8 + 1);
+}
+
 // ---- memory -------------------------------------------------------------------------------------
 
 static void memory_of_weights_and_kv_cache(void **state)
@@ -273,7 +310,14 @@ static void memory_of_weights_and_kv_cache(void **state)
     assert_int_equal(c.kv_bytes_per_token, 2 * 64 * 4 * (10 * 3 + 8 * 4));
 }
 
-// Every term for one row of two layers of different width, by hand.
+// Every term for one row of two layers of different width, by hand: kept by every repetition
+//   4 d                     stream and normalized stream, twice
+//   (q + 2 k) + q + n_q     q, k, v; attention's output; log-sum-exp
+//   w + f + 2               FFN input (w = 2 f for SwiGLU) and activation; 1/rms of the two norms
+//   (q + k) + n_q + n_kv    QK-norm's output and 1/rms, per head
+// once 5 d (embedded, final norm, three gradients), 1/rms and 4 (token, target, position, loss), RoPE
+// tables and a norm per layer; the largest of what the backward pass of attention, of the FFN and
+// of the logits needs. Every number is a multiple of 64 bytes already, but for the norms per layer.
 static void activations_by_hand(void **state)
 {
     struct spec s = {.model = {.d_model = 512,
@@ -287,42 +331,131 @@ static void activations_by_hand(void **state)
                      .train = {.seq_len = 16, .micro_batch_size = 2}};
     int64_t first = 4 * 512 + (512 + 2 * 256) + 512 + 8 + 2048 + 1024 + 2;
     int64_t second = 4 * 512 + (256 + 2 * 128) + 256 + 4 + 4096 + 2048 + 2;
-    int64_t rows = 2 * first + second + 5 * 512 + 1 + 4 + (4096 + 2048);
+    int64_t rows = 2 * first + second + 5 * 512 + 1 + 4 + (4096 + 2048), once = 16 * 64 + 16;
 
     (void)state;
-    assert_int_equal(count_of(s).activations_bytes, 4 * (32 * rows + 16 * 64));
+    assert_int_equal(count_of(s).activations_bytes, 4 * (32 * rows + once));
+    s.model.block_loops = 3;
+    assert_int_equal(count_of(s).activations_bytes,
+                     4 * (32 * (rows + 2 * (2 * first + second)) + once));
+    s.model.block_loops = 1;
     s.model.qk_norm = QK_HEAD;
     rows += 2 * (512 + 256 + 8 + 4) + (256 + 128 + 4 + 2);
-    assert_int_equal(count_of(s).activations_bytes, 4 * (32 * rows + 16 * 64));
+    assert_int_equal(count_of(s).activations_bytes, 4 * (32 * rows + once));
     s.model.vocab = 1000000; // one chunk holds all 32 rows of logits
     rows -= 4096 + 2048;
-    assert_int_equal(count_of(s).activations_bytes, 4 * (32 * (rows + 1000000) + 16 * 64));
-    s.train.micro_batch_size = INT32_MAX;
-    s.train.seq_len = INT32_MAX;
-    s.model.lane[LANE_REUSE][0] = INT32_MAX;
-    assert_int_equal(count_of(s).activations_bytes, INT64_MAX);
+    assert_int_equal(count_of(s).activations_bytes, 4 * (32 * (rows + 1000000) + once));
 }
 
-// The estimate is the layout of the CPU backend but for the rounding of each tensor to 64 bytes.
-static void activations_agree_with_the_model(void **state)
+// With recompute every repetition keeps the stream that leaves it, and one at a time the rest.
+static void recomputed_activations_by_hand(void **state)
 {
-    static const int early[] = {4, 2, 1, 1};
-    struct spec specs[] = {crown18(FRAME_LITERAL), gpt2(true), gpt2(false), ilr(false, early),
-                           ilr(true, NULL)};
+    static const int plain[] = {2, 1, 1, 1}, twice[] = {2, 2, 2, 2};
+    struct spec s = ilr(false, plain);
+    int64_t inner = 3 * 128 + 3 * 128 + 128 + 4 + 1024 + 512 + 2, N = 32 * 1024;
+    // kept: embedded, final, 3 gradients; 5 numbers a row; FFN gradients against logits of all rows
+    int64_t rest = 5 * 128 + 1 + 4, logits = 4096 * 1024, ffn = N * (1024 + 512);
+    int64_t once = 1024 * 32 + 16 + (logits > ffn ? logits : ffn);
 
     (void)state;
-    specs[0].train.micro_batch_size = 2;
-    specs[3].model.qk_norm = QK_HEAD;
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        struct model_plan plan;
-        int64_t tensors = 24 * (spec_reuse_total(&specs[i].model) + 1), counted;
+    assert_int_equal(count_of(s).activations_bytes, 4 * (N * (5 * (inner + 128) + rest) + once));
+    assert_int_equal(count_of(s).activations_recompute_bytes,
+                     4 * (N * (5 * 128 + inner + rest) + once));
+    s = ilr(false, twice);
+    assert_int_equal(count_of(s).activations_recompute_bytes,
+                     4 * (N * (8 * 128 + inner + rest) + once));
+    s.train.recompute = RECOMPUTE_LAYER;
+    assert_int_equal(count_of(s).activations_bytes, count_of(s).activations_recompute_bytes);
+    s.train.recompute = RECOMPUTE_AUTO;
+    assert_int_equal(count_of(s).activations_bytes, 4 * (N * (8 * (inner + 128) + rest) + once));
+}
 
-        model_plan(&specs[i], model_sizes_cpu, &plan);
-        counted = count_of(specs[i]).activations_bytes;
-        if (counted > plan.activations || counted < plan.activations - 64 * tensors)
-            fail_msg("model %zu: counted %lld, planned %lld", i, (long long)counted,
-                     (long long)plan.activations);
+// A valid profile can ask for more bytes than 64 bits hold.
+static void absurd_sizes_stay_numbers(void **state)
+{
+    struct spec s = ilr(true, NULL);
+    struct count c;
+
+    (void)state;
+    s.model.d_model = 65536;
+    s.model.block_loops = SPEC_MAX_STEPS / 8;
+    s.train.micro_batch_size = 8191;
+    s.train.seq_len = 262144;
+    c = count_of(s);
+    assert_true(c.activations_bytes >= INT64_MAX / 8);
+    assert_true(c.activations_recompute_bytes >= INT64_MAX / 8);
+}
+
+// ---- memory against the allocations of a model --------------------------------------------------
+
+static const struct ops *inner_ops;
+static size_t allocated;
+
+static void *counting_alloc(struct backend *be, size_t bytes)
+{
+    allocated += bytes;
+    return inner_ops->alloc(be, bytes);
+}
+
+// Bytes that a model and its optimizer take from the backend, without the optimizer's one norm.
+static size_t allocated_by(struct backend *be, const struct spec *s)
+{
+    struct err err = ERR_INIT;
+    struct model *m;
+    struct optim *o;
+
+    allocated = 0;
+    m = model_new(be, s, &err);
+    o = m ? optim_new(m, &s->optim, &err) : NULL;
+    if (!o)
+        fail_msg("%s", err.text);
+    optim_free(o);
+    model_free(m);
+    return allocated - sizeof(float);
+}
+
+// Every way in which models differ, one or two at a time; 2 layers where there are gates.
+static struct spec variant(int v)
+{
+    struct spec s = tiny_spec();
+    struct model_spec *m = &s.model;
+
+    m->tie_embeddings = v % 2;
+    m->norm_place = (enum norm_place)(v % 3);
+    m->qk_norm = (enum qk_norm)(v / 3 % 3);
+    m->norm = v % 4 == 3 ? NORM_LAYER : NORM_RMS;
+    m->bias = v % 4 >= 2;
+    m->act = v % 5 == 4 ? ACT_GELU : ACT_SWIGLU;
+    m->pos = (enum pos)(v % 4);
+    m->input_norm = v % 3 == 2;
+    m->block_loops = 1 + v % 3;
+    m->block_inject = v % 2 ? INJECT_ADD : INJECT_NONE;
+    m->reuse_inject = v / 2 % 2 ? INJECT_ADD : INJECT_NONE;
+    s.gate.enabled = v % 3 == 0;
+    m->n_layers = s.gate.enabled ? 2 : 3;
+    return s;
+}
+
+static void memory_is_what_a_model_allocates(void **state)
+{
+    struct backend *be = tiny_backend("cpu", 1);
+    struct ops ops = *be->op;
+
+    (void)state;
+    inner_ops = be->op;
+    ops.alloc = counting_alloc;
+    be->op = &ops;
+    for (int v = 0; v < 16; v++) {
+        struct spec s = variant(v);
+        struct count c = count_of(s);
+        int64_t others = c.weights_bytes + c.gradients_bytes + c.optimizer_bytes;
+
+        assert_int_equal(allocated_by(be, &s), others + c.activations_bytes);
+        s.train.recompute = RECOMPUTE_LAYER;
+        assert_int_equal(allocated_by(be, &s), others + c.activations_recompute_bytes);
     }
+    be->op = inner_ops;
+    backend_close(be);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -352,6 +485,8 @@ static void json_has_the_documented_members(void **state)
     assert_int_equal(number(j, "memory", "weights_bytes"), 4 * 181906688);
     assert_int_equal(number(j, "memory", "optimizer_bytes"), 8 * 181906688);
     assert_int_equal(number(j, "memory", "activations_bytes"), c.activations_bytes);
+    assert_int_equal(number(j, "memory", "activations_recompute_bytes"),
+                     c.activations_recompute_bytes);
     assert_int_equal(number(j, "memory", "kv_bytes_per_token"), c.kv_bytes_per_token);
     assert_int_equal(json_array_size(json_object_get(j, "layers")), 18);
     assert_int_equal(json_integer_value(json_object_get(layer, "ffn_width")), 768);
@@ -362,6 +497,15 @@ static void json_has_the_documented_members(void **state)
     assert_int_equal(json_integer_value(json_object_get(layer, "params")), c.layer[1].params);
     assert_int_equal(json_integer_value(json_object_get(layer, "forward_flops")),
                      llround(c.layer[1].forward_flops));
+    assert_int_equal(json_integer_value(json_object_get(j, "gate_units")), 0);
+    json_decref(j);
+    s.gate.enabled = true;
+    s.model.block_loops = 2;
+    j = count_to_json(&s, &c);
+    assert_int_equal(json_integer_value(json_object_get(j, "gate_units")), 9);
+    assert_int_equal(json_integer_value(json_object_get(j, "block_loops")), 2);
+    layer = json_array_get(json_object_get(j, "layers"), 17);
+    assert_true(json_is_true(json_object_get(layer, "gate")));
     json_decref(j);
     strcpy(s.name, "\xff"); // no UTF-8
     j = count_to_json(&s, &c);
@@ -379,9 +523,12 @@ int main(void)
         cmocka_unit_test(iso_parameter_grid),
         cmocka_unit_test(gpt2_forward_and_training_flops),
         cmocka_unit_test(repeated_layers_multiply_flops_not_parameters),
+        cmocka_unit_test(gates_and_loops_add_their_flops),
         cmocka_unit_test(memory_of_weights_and_kv_cache),
         cmocka_unit_test(activations_by_hand),
-        cmocka_unit_test(activations_agree_with_the_model),
+        cmocka_unit_test(recomputed_activations_by_hand),
+        cmocka_unit_test(absurd_sizes_stay_numbers),
+        cmocka_unit_test(memory_is_what_a_model_allocates),
         cmocka_unit_test(json_has_the_documented_members),
     };
 

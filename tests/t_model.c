@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "engine/count.h"
 #include "engine/model.h"
 #include "engine/optim.h"
 #include "tests/tiny.h"
@@ -388,25 +387,6 @@ static void plan_of_a_large_model_needs_no_memory(void **state)
     assert_int_equal(large.moments, 2 * large.weights);
 }
 
-static void count_and_plan_agree(void **state)
-{
-    (void)state;
-    for (int v = 0; v < N_VARIANTS; v++) {
-        struct spec s = spec_of(&variants[v]);
-        struct count *c = malloc(sizeof *c);
-        struct model_plan plan;
-
-        model_plan(&s, model_sizes_cpu, &plan);
-        count_model(&s, c);
-        // the count knows no alignment: at most 63 bytes for each buffer and tensor
-        assert_true(plan.activations >= c->activations_bytes);
-        assert_true(plan.activations - c->activations_bytes < 64 * 120);
-        assert_true(plan.weights - c->weights_bytes < 64 * 120);
-        assert_true(plan.moments - c->optimizer_bytes < 2 * 64 * 120);
-        free(c);
-    }
-}
-
 // ---- bad values ---------------------------------------------------------------------------------
 
 static void poison(struct model *m, enum param_role role, int layer, float value)
@@ -575,7 +555,6 @@ int main(void)
         cmocka_unit_test(abandoned_pass_says_so_and_leaves_no_trace),
         cmocka_unit_test(plan_is_what_is_allocated),
         cmocka_unit_test(plan_of_a_large_model_needs_no_memory),
-        cmocka_unit_test(count_and_plan_agree),
         cmocka_unit_test(first_bad_tensor_is_named),
         cmocka_unit_test(schedules_follow_their_formulas),
         cmocka_unit_test(adamw_clips_and_decays_by_group),

@@ -185,7 +185,11 @@ static void count_prints_lines_that_fit_80_columns(void **state)
 {
     static const char *const runs[] = {"count profiles/A/crown18.yaml",
                                        "count profiles/gpt2/124M.yaml",
-                                       "count profiles/openelm/3B.yaml --set model.reuse=64"};
+                                       "count profiles/openelm/3B.yaml --set model.reuse=64",
+                                       "count profiles/gpt2/124M.yaml --set gate.enabled=true "
+                                       "--set gate.attn=query_noop --set model.n_layers=256 "
+                                       "--set train.recompute=layer --set model.block_loops=64",
+                                       "count profiles/demo/gated.yaml"};
     struct buf out = {0};
 
     (void)state;
@@ -199,6 +203,12 @@ static void count_prints_lines_that_fit_80_columns(void **state)
     assert_non_null(strstr(out.data, "181,906,688  total"));
     assert_non_null(strstr(out.data, "143,273,216  non-embedding"));
     assert_non_null(strstr(out.data, "104,639,744  no head"));
+    assert_null(strstr(out.data, "gate"));
+    assert_null(strstr(out.data, "applied"));
+    assert_int_equal(lathe("count profiles/demo/gated.yaml --set model.block_loops=2", &out), 0);
+    assert_non_null(strstr(out.data, "3 gate units, mirrored: layers 0..2 and 5..3"));
+    assert_non_null(strstr(out.data, "runs 2 times (block_loops): 12 layers applied"));
+    assert_non_null(strstr(out.data, "after the embedding (input_norm)"));
     buf_release(&out);
 }
 
