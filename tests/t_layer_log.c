@@ -162,8 +162,8 @@ static void follow_keeps_training_and_evaluation_apart(void **state)
     static const char *const lines[] = {
         "{\"step\":10,\"train/loss\":3,\"gate/mean\":[0.9,0.4,0.4,0.9],\"reg/alpha\":[1,2,2,1]}",
         "{\"step\":20,\"train/loss\":2.9,\"gate/mean\":[0.8,0.3,0.3,0.8],\"reg/alpha\":[3,4,4,3]}",
-        "{\"step\":20,\"val/loss\":2.8,\"gate/mean\":[0.7,0.2,0.2,0.7],\"val/sparsity\":0.41,"
-        "\"reg/loss\":-0.25,\"resid/norm\":[1,2,3,4],\"gate/closed\":[0.5,0.6,0.6,0.5]}",
+        ("{\"step\":20,\"val/loss\":2.8,\"gate/mean\":[0.7,0.2,0.2,0.7],\"val/sparsity\":0.41,"
+         "\"reg/loss\":-0.25,\"resid/norm\":[1,2,3,4],\"gate/closed\":[0.5,0.6,0.6,0.5]}"),
         "{\"step\":30,\"event\":\"checkpoint\",\"gate/mean\":[1,1,1,1]}",
     };
     const char *dir = t_path("run");
