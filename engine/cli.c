@@ -31,6 +31,15 @@ static const struct cli_option profile_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option count_options[] = {
+    {"flops", "NAMES",
+     "also as others count: palm,chinchilla,kaplan,released-a,released-b,… or all"},
+    {"sparsity", "S", "share of (token, layer) pairs that gates skip, 0 to 1, for --flops"},
+    {"set", "KEY=VALUE", "change one key of the profile; may be repeated"},
+    {"json", NULL, "print JSON"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_option data_prepare_options[] = {
     {"out", "DIR", "where train.bin and val.bin go (default $LATHE_DATA/NAME, else data/NAME)"},
     {"seed", "N", "of the split and of the order of documents (default 1)"},
@@ -101,7 +110,7 @@ static const struct cli_option watch_options[] = {
 
 static const struct cli_command commands[] = {
     {"count", "PROFILE", 1, 1, "parameters, FLOPs and memory, per layer and in total",
-     profile_options, cmd_count},
+     count_options, cmd_count},
     {"check", "PROFILE", 1, 1, "all errors and warnings of a profile in one pass", profile_options,
      cmd_check},
     {"show", "PROFILE", 1, 1, "the resolved profile: every key, lists only", profile_options,

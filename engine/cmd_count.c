@@ -8,6 +8,7 @@
 #include "engine/cli.h"
 #include "engine/count.h"
 #include "engine/file.h"
+#include "engine/flops.h"
 
 // ---- count --------------------------------------------------------------------------------------
 
@@ -144,18 +145,161 @@ static void print_layers(const struct spec *s, const struct count *c)
     }
 }
 
+// ---- count --flops ------------------------------------------------------------------------------
+
+// What --flops and --sparsity ask for.
+struct flops_request {
+    const struct flops_convention *f[16]; // in the order asked, NULL after the last
+    double sparsity;
+};
+enum { MAX_FLOPS = sizeof((struct flops_request *)0)->f / sizeof(struct flops_convention *) - 1 };
+
+static int flops_usage(const char *what, int len, const char *name)
+{
+    fprintf(stderr, "lathe count: %s '%.*s'; known are", what, len, name);
+    for (const struct flops_convention *f = flops_conventions; f->name; f++)
+        fprintf(stderr, " %s", f->name);
+    fprintf(stderr, " and all\n");
+    return CLI_USAGE;
+}
+
+static bool asks_for(const struct flops_request *r, const struct flops_convention *f)
+{
+    for (int i = 0; r->f[i]; i++)
+        if (r->f[i] == f)
+            return true;
+    return false;
+}
+
+static void ask_for(struct flops_request *r, const struct flops_convention *f)
+{
+    int n = 0;
+
+    while (r->f[n])
+        n++;
+    if (n < MAX_FLOPS && !asks_for(r, f))
+        r->f[n] = f;
+}
+
+// "palm,kaplan" or "all"
+static int parse_conventions(const char *list, struct flops_request *r)
+{
+    if (!strcmp(list, "all")) {
+        for (const struct flops_convention *f = flops_conventions; f->name; f++)
+            ask_for(r, f);
+        return 0;
+    }
+    for (const char *at = list;; at++) {
+        size_t len = strcspn(at, ",");
+        const struct flops_convention *f = flops_find(at, len);
+
+        if (!f)
+            return flops_usage("--flops knows no convention", (int)len, at);
+        ask_for(r, f);
+        at += len;
+        if (!*at)
+            return 0;
+    }
+}
+
+static int parse_sparsity(const char *text, const struct spec *s, struct flops_request *r)
+{
+    if (!unit_parse_float(text, &r->sparsity) || r->sparsity < 0 || r->sparsity > 1) {
+        fprintf(stderr, "lathe count: --sparsity is a share from 0 to 1, not '%s'\n", text);
+        return CLI_USAGE;
+    }
+    if (spec_gate_count(s) == 0) {
+        fprintf(stderr,
+                "lathe count: --sparsity: '%s' has no gates (gate.enabled), so no token "
+                "skips a layer\n",
+                s->name);
+        return CLI_INPUT;
+    }
+    return 0;
+}
+
+static int parse_flops(const struct cli_args *a, const struct spec *s, struct flops_request *r)
+{
+    const char *list = cli_value(a, "flops"), *sparsity = cli_value(a, "sparsity");
+    int rc = 0;
+
+    *r = (struct flops_request){0};
+    if (sparsity)
+        rc = parse_sparsity(sparsity, s, r);
+    if (!rc && (list || sparsity))
+        rc = parse_conventions(list ? list : "house", r);
+    for (int i = 0; !rc && sparsity && list && strcmp(list, "all") && r->f[i]; i++)
+        if (!r->f[i]->sparsity) {
+            fprintf(stderr, "lathe count: the convention '%s' has no term for --sparsity\n",
+                    r->f[i]->name);
+            rc = CLI_USAGE;
+        }
+    return rc;
+}
+
+// The share that a convention can take.
+static double sparsity_for(const struct flops_request *r, const struct flops_convention *f)
+{
+    return f->sparsity ? r->sparsity : 0;
+}
+
+static void print_conventions(const struct spec *s, const struct count *c,
+                              const struct flops_request *r)
+{
+    double S = s->train.seq_len, own = c->forward_per_token;
+    char token[UNIT_SIZE], train[UNIT_SIZE], sequence[UNIT_SIZE];
+
+    if (!r->f[0])
+        return;
+    if (r->sparsity > 0)
+        printf("\nwhere every layer is skipped by %g of the tokens:", r->sparsity);
+    printf("\nFLOPs by        forward/token    training/token  forward/sequence  to house\n");
+    for (int i = 0; r->f[i]; i++) {
+        const struct flops_convention *f = r->f[i];
+        double sum = f->forward(s, c, sparsity_for(r, f));
+
+        printf("%-11s %17s %17s %17s %9.4f\n", f->name, unit_thousands(token, llround(sum / S)),
+               unit_thousands(train, llround(f->train_share * sum / S)),
+               unit_thousands(sequence, llround(sum)), sum / S / own);
+        printf("            %s%s\n            %s\n", f->source,
+               r->sparsity > 0 && !f->sparsity ? " (no term for sparsity)" : "", f->rule);
+    }
+}
+
+static json_t *conventions_json(const struct spec *s, const struct count *c,
+                                const struct flops_request *r)
+{
+    json_t *j = json_object();
+
+    for (int i = 0; r->f[i]; i++)
+        json_object_set_new(j, r->f[i]->name,
+                            flops_to_json(r->f[i], s, c, sparsity_for(r, r->f[i])));
+    return j;
+}
+
+static void print_count_json(const struct spec *s, const struct count *c,
+                             const struct flops_request *r)
+{
+    json_t *j = count_to_json(s, c);
+
+    if (r->f[0])
+        json_object_set_new(j, "flops_alternatives", conventions_json(s, c, r));
+    cli_print_json(j);
+}
+
 int cmd_count(const struct cli_command *cmd, int argc, char **argv)
 {
     struct cli_args a;
     struct spec spec;
     struct count c;
+    struct flops_request r;
     int rc = cli_parse(cmd, argc, argv, &a);
 
-    if (rc || (rc = cli_profile(&a, a.operand[0], &spec)))
+    if (rc || (rc = cli_profile(&a, a.operand[0], &spec)) || (rc = parse_flops(&a, &spec, &r)))
         return rc;
     count_model(&spec, &c);
     if (cli_has(&a, "json")) {
-        cli_print_json(count_to_json(&spec, &c));
+        print_count_json(&spec, &c, &r);
         return CLI_OK;
     }
     print_title(&spec);
@@ -164,6 +308,7 @@ int cmd_count(const struct cli_command *cmd, int argc, char **argv)
     print_flops(&spec, &c);
     print_memory(&spec, &c);
     print_layers(&spec, &c);
+    print_conventions(&spec, &c, &r);
     return CLI_OK;
 }
 

@@ -66,7 +66,8 @@ void count_model(const struct spec *spec, struct count *out);
 //    memory: {weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes,
 //             activations_recompute_bytes, kv_bytes_per_token},
 //    layers: [{n_heads, n_kv_heads, ffn_width, reuse, gate, params, forward_flops}]}
-// gate: whether a gate acts on the layer (gate i on layers i and L-1-i).
+// gate: whether a gate acts on the layer (gate i on layers i and L-1-i). With --flops the command adds
+// flops_alternatives: {NAME: what flops_to_json gives}.
 json_t *count_to_json(const struct spec *spec, const struct count *c);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "engine/buf.h"
 #include "engine/count.h"
+#include "engine/file.h"
 #include "engine/profile.h"
 
 struct shipped {
@@ -186,13 +187,16 @@ static void count_prints_the_documented_object(void **state)
 
 static void count_prints_lines_that_fit_80_columns(void **state)
 {
-    static const char *const runs[] = {"count profiles/A/crown18.yaml",
-                                       "count profiles/gpt2/124M.yaml",
-                                       "count profiles/openelm/3B.yaml --set model.reuse=64",
-                                       "count profiles/gpt2/124M.yaml --set gate.enabled=true "
-                                       "--set gate.attn=query_noop --set model.n_layers=256 "
-                                       "--set train.recompute=layer --set model.block_loops=64",
-                                       "count profiles/demo/gated.yaml"};
+    static const char *const runs[] = {
+        "count profiles/A/crown18.yaml",
+        "count profiles/gpt2/124M.yaml",
+        "count profiles/openelm/3B.yaml --set model.reuse=64",
+        "count profiles/gpt2/124M.yaml --set gate.enabled=true "
+        "--set gate.attn=query_noop --set model.n_layers=256 "
+        "--set train.recompute=layer --set model.block_loops=64",
+        "count profiles/demo/gated.yaml",
+        "count profiles/B/gated12-0.5.yaml --flops all --sparsity 0.25",
+        "count profiles/openelm/3B.yaml --flops all"};
     struct buf out = {0};
 
     (void)state;
@@ -213,6 +217,60 @@ static void count_prints_lines_that_fit_80_columns(void **state)
     assert_non_null(strstr(out.data, "runs 2 times (block_loops): 12 layers applied"));
     assert_non_null(strstr(out.data, "after the embedding (input_norm)"));
     buf_release(&out);
+}
+
+static void count_shows_other_conventions_beside_the_house(void **state)
+{
+    struct buf out = {0};
+    json_t *j = lathe_json("count profiles/B/gated12-0.5.yaml --json --sparsity=0.25 "
+                           "--flops=released-b,house",
+                           0);
+    json_t *alt = json_object_get(j, "flops_alternatives"), *b = json_object_get(alt, "released-b");
+
+    (void)state;
+    assert_int_equal(json_object_size(alt), 2);
+    assert_near(json_number_value(json_object_get(b, "forward_per_sequence")) / 1e11, 4.893, 1e-4);
+    assert_near(json_number_value(json_object_get(b, "sparsity")), 0.25, 0);
+    json_decref(j);
+    assert_int_equal(
+        lathe("count profiles/gpt2/124M.yaml --flops palm --set model.bias=false", &out), 0);
+    assert_non_null(strstr(out.data, " 854,553,600 ")); // of 875,062,886,400 for 1,024 tokens
+    assert_int_equal(lathe("count profiles/gpt2/124M.yaml", &out), 0);
+    assert_null(strstr(out.data, "FLOPs by"));
+    buf_release(&out);
+}
+
+static void count_refuses_what_a_convention_cannot_say(void **state)
+{
+    static const struct {
+        const char *args;
+        int code;
+        const char *says;
+    } rows[] = {
+        {"A/crown18.yaml --flops plam", 2, "released-b"},
+        {"A/crown18.yaml --flops palm,", 2, "knows no convention"},
+        {"A/crown18.yaml --sparsity 0.5", 1, "has no gates"},
+        {"B/gated12-0.5.yaml --sparsity 1.5", 2, "a share from 0 to 1"},
+        {"B/gated12-0.5.yaml --sparsity nan", 2, "a share from 0 to 1"},
+        {"B/gated12-0.5.yaml --sparsity 0.5 --flops kaplan", 2, "'kaplan' has no term"},
+    };
+    struct buf out = {0}, err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *args = xasprintf("count profiles/%s", rows[i].args);
+        struct err e = ERR_INIT;
+
+        if (lathe(args, &out) != rows[i].code || out.len)
+            fail_msg("%s: expected exit %d without output", args, rows[i].code);
+        buf_reset(&err);
+        assert_int_equal(file_read(t_path("err.txt"), 1 << 20, &err, &e), 0);
+        if (!strstr(err.data, rows[i].says))
+            fail_msg("%s: says '%s'", args, err.data);
+        free(args);
+    }
+    buf_release(&out);
+    buf_release(&err);
 }
 
 static void check_lists_every_problem_and_exits_3(void **state)
@@ -271,6 +329,8 @@ int main(void)
         cmocka_unit_test(paper_a_trains_as_its_code_did),
         cmocka_unit_test(count_prints_the_documented_object),
         cmocka_unit_test(count_prints_lines_that_fit_80_columns),
+        cmocka_unit_test(count_shows_other_conventions_beside_the_house),
+        cmocka_unit_test(count_refuses_what_a_convention_cannot_say),
         cmocka_unit_test(check_lists_every_problem_and_exits_3),
         cmocka_unit_test(show_prints_a_profile_that_reads_back),
     };
