@@ -232,6 +232,15 @@ static struct grid grid_of(const struct model_spec *m, enum lane lane, int layer
     BUG("lane %d", (int)lane);
 }
 
+void gen_grid(const struct model_spec *m, enum lane lane, int layer, int *unit, int *most)
+{
+    struct grid g = grid_of(m, lane, layer);
+
+    BUG_IF(g.divides != 0);
+    *unit = g.unit;
+    *most = g.max;
+}
+
 static bool on_grid(const struct grid *g, int v)
 {
     return v >= g->unit && v <= g->max && v % g->unit == 0 && !(g->divides && g->divides % v);

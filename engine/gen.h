@@ -48,6 +48,9 @@ int gen_apply(struct model_spec *m, enum lane lane, struct err *err);
 bool gen_step(struct model_spec *m, enum lane lane, int layer, int steps, char *why,
               size_t why_size);
 
+// The legal values of a layer's FFN width or query heads: multiples of unit from unit to most.
+void gen_grid(const struct model_spec *m, enum lane lane, int layer, int *unit, int *most);
+
 // Sets one layer to the legal value nearest to v (the smaller one when two are equally near).
 // Returns false with the reason when v is not a number or no legal value exists.
 bool gen_set(struct model_spec *m, enum lane lane, int layer, double v, char *why, size_t why_size);
