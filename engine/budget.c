@@ -1,5 +1,6 @@
 #include "engine/budget.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/buf.h"
@@ -47,7 +48,9 @@ double budget_value(enum budget b, const struct spec *spec, const struct count *
 
 char *budget_text(enum budget b, double value, char *out)
 {
-    return budget_rows[b].is_bytes ? unit_bytes(out, value) : unit_count(out, value);
+    if (budget_rows[b].is_bytes)
+        return unit_bytes(out, value);
+    return fabs(value) < 1e13 ? unit_thousands(out, llround(value)) : unit_count(out, value);
 }
 
 // Whole numbers up to 2^63 with a unit, larger ones as 5e21.

@@ -26,7 +26,7 @@ extern const struct budget_row budget_rows[BUDGET_KINDS];
 // BUDGET_KINDS when there is no such name.
 enum budget budget_find(const char *name);
 double budget_value(enum budget b, const struct spec *spec, const struct count *c);
-// "181.907M", "3.2GiB"; out: UNIT_SIZE bytes, returned.
+// "181,906,688", "5.113E", "3.2GiB"; out: UNIT_SIZE bytes, returned.
 char *budget_text(enum budget b, double value, char *out);
 // "180M", "8GiB", "5e18" to a positive number. -1 with what was expected.
 int budget_parse(enum budget b, const char *text, double *out, struct err *err);

@@ -40,6 +40,25 @@ static const struct cli_option count_options[] = {
     {NULL, NULL, NULL},
 };
 
+// The quantities are the rows of budget.h.
+static const struct cli_option solve_options[] = {
+    {"params", "N", "all parameters, like 180M"},
+    {"non-embedding", "N", "parameters without the input embedding"},
+    {"flops", "N", "per token, forward, full attention"},
+    {"train-flops", "N", "of the planned run, like 5e18"},
+    {"memory", "N", "bytes of training, like 8GiB"},
+    {"kv", "N", "bytes of keys and values per token"},
+    {"match", "PROFILE", "what that profile has"},
+    {"count", "NAME", "of which quantity, with --match (default params)"},
+    {"by", "WAY", "ffn (usual), heads, depth, width (d_model) or tokens (length of the run)"},
+    {"lock", "LAYERS", "that must not move: 0,17 or 3-5"},
+    {"tolerance", "SHARE", "exit 3 when further from the budget (default 1%)"},
+    {"out", "FILE", "write the profile there"},
+    {"set", "KEY=VALUE", "change one key of the profile first; may be repeated"},
+    {"json", NULL, "print JSON, the profile in it"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_option data_prepare_options[] = {
     {"out", "DIR", "where train.bin and val.bin go (default $LATHE_DATA/NAME, else data/NAME)"},
     {"seed", "N", "of the split and of the order of documents (default 1)"},
@@ -115,6 +134,8 @@ static const struct cli_command commands[] = {
      cmd_check},
     {"show", "PROFILE", 1, 1, "the resolved profile: every key, lists only", profile_options,
      cmd_show},
+    {"solve", "PROFILE", 1, 1, "the profile moved onto a budget, as YAML", solve_options,
+     cmd_solve},
     {"data prepare", "[gcide|FILE…]", 0, -1,
      "make token files from the built-in corpus or from text, plain or gzip", data_prepare_options,
      cmd_data_prepare},

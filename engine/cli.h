@@ -62,6 +62,7 @@ int cli_start_code(const char *run_dir);
 int cmd_count(const struct cli_command *cmd, int argc, char **argv);
 int cmd_check(const struct cli_command *cmd, int argc, char **argv);
 int cmd_show(const struct cli_command *cmd, int argc, char **argv);
+int cmd_solve(const struct cli_command *cmd, int argc, char **argv);
 int cmd_train(const struct cli_command *cmd, int argc, char **argv);
 int cmd_probe(const struct cli_command *cmd, int argc, char **argv);
 int cmd_runs(const struct cli_command *cmd, int argc, char **argv);

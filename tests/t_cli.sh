@@ -27,6 +27,19 @@ demo=profiles/demo/crown.yaml
 seq 1 4000 | awk '{ print "word " $1 * $1 % 97 " of line " $1; if ($1 % 8 == 0) print "" }' >"$dir/text"
 
 check counts_are_printed 0 '"total": 181906688' "$LATHE" count profiles/A/crown18.yaml --json
+crown18=profiles/A/crown18.yaml
+# 181,906,688 less three steps of 589,824
+check solve_reports_its_residual 0 '+137,216 (+0.076%)' "$LATHE" solve $crown18 --params 180M --out "$dir/s.yaml"
+check solve_writes_a_profile 0 '180,137,216  total' "$LATHE" count "$dir/s.yaml"
+check solve_matches_another 0 '181,107,456 of base12' "$LATHE" solve $crown18 --match profiles/A/base12.yaml --out "$dir/s.yaml"
+check solve_prints_json 0 '"residual": 137216.0' "$LATHE" solve $crown18 --params 180M --json
+check solve_by_tokens 0 'one optimizer step' "$LATHE" solve $crown18 --train-flops 5e18 --out "$dir/s.yaml"
+check solve_says_no 3 'at the least' "$LATHE" solve $crown18 --params 2M --out "$dir/s.yaml"
+check solve_of_locked_layers_says_no 3 'all layers are locked' "$LATHE" solve $crown18 --params 180M --lock 0-17
+check solve_wants_one_budget 2 'one budget at a time' "$LATHE" solve $crown18 --params 180M --flops 300M
+check solve_wants_a_budget 2 'what is the budget' "$LATHE" solve $crown18
+check solve_knows_its_layers 2 'that the profile has' "$LATHE" solve $crown18 --params 180M --lock 3,18
+check solve_knows_its_ways 2 'ffn, heads, depth' "$LATHE" solve $crown18 --params 180M --by magic
 check full_disk_is_no_answer 1 'could not be written' sh -c '"$LATHE" count profiles/A/crown18.yaml >/dev/full'
 check closed_output_is_no_answer 1 'could not be written' sh -c '"$LATHE" show profiles/A/crown18.yaml >&-'
 check unknown_command_has_a_neighbour 2 "did you mean 'train'" "$LATHE" tran

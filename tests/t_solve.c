@@ -75,7 +75,7 @@ static void crown18_takes_the_steps_by_hand(void **state)
     assert_near(out.other, 181906688. - 4 * 589824, 0);
     assert_int_equal(out.count.total, 181906688 - 3 * 589824);
     assert_string_equal(out.why,
-                        "one step of ffn_width (256) is 589.8k in layer 8, none smaller");
+                        "one step of ffn_width (256) is 589,824 in layer 8, none smaller");
     // the middle of the crown is still its top, the outline still falls to both sides
     for (int i = 2; i < 9; i++)
         assert_true(out.spec.model.lane[LANE_FFN][i] >= out.spec.model.lane[LANE_FFN][i - 1]);
