@@ -40,6 +40,23 @@ static const struct cli_option count_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option diff_options[] = {
+    {"strict", NULL, "exit 3 when something besides the shape differs that forbids a verdict"},
+    {"set", "KEY=VALUE", "change one key of both; may be repeated"},
+    {"json", NULL, "print JSON"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option shape_options[] = {
+    {"reverse", NULL, "layer i becomes layer L-1-i"},
+    {"permute", "SEED", "the same layers in a random order"},
+    {"average", NULL, "every layer with the mean widths"},
+    {"out", "FILE", "write the profile there"},
+    {"set", "KEY=VALUE", "change one key of the profile first; may be repeated"},
+    {"json", NULL, "print JSON"},
+    {NULL, NULL, NULL},
+};
+
 // The quantities are the rows of budget.h.
 static const struct cli_option solve_options[] = {
     {"params", "N", "all parameters, like 180M"},
@@ -56,6 +73,23 @@ static const struct cli_option solve_options[] = {
     {"out", "FILE", "write the profile there"},
     {"set", "KEY=VALUE", "change one key of the profile first; may be repeated"},
     {"json", NULL, "print JSON, the profile in it"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option grid_options[] = {
+    {"params", "N", "all parameters, like 180M (default: the profile's own)"},
+    {"non-embedding", "N", "or another quantity: as with solve"},
+    {"flops", "N", ""},
+    {"train-flops", "N", ""},
+    {"memory", "N", ""},
+    {"kv", "N", ""},
+    {"match", "PROFILE", "what that profile has"},
+    {"count", "NAME", "of which quantity, with --match (default params)"},
+    {"depths", "LIST", "numbers of layers (default 2/3 to 4/3 of the profile's)"},
+    {"heads", "LIST", "query heads (default half, three quarters and all of d_model)"},
+    {"out", "DIR", "write the profiles there"},
+    {"set", "KEY=VALUE", "change one key of the profile first; may be repeated"},
+    {"json", NULL, "a list of objects"},
     {NULL, NULL, NULL},
 };
 
@@ -136,6 +170,12 @@ static const struct cli_command commands[] = {
      cmd_show},
     {"solve", "PROFILE", 1, 1, "the profile moved onto a budget, as YAML", solve_options,
      cmd_solve},
+    {"grid", "PROFILE", 1, 1, "the uniform designs of a budget: layers x heads x ffn_width",
+     grid_options, cmd_grid},
+    {"shape", "PROFILE", 1, 1, "a control for its shape: reversed, permuted or averaged, as YAML",
+     shape_options, cmd_shape},
+    {"diff", "A B", 2, 2, "what differs between two profiles, and what that confounds",
+     diff_options, cmd_diff},
     {"data prepare", "[gcide|FILE…]", 0, -1,
      "make token files from the built-in corpus or from text, plain or gzip", data_prepare_options,
      cmd_data_prepare},

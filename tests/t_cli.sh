@@ -40,6 +40,17 @@ check solve_wants_one_budget 2 'one budget at a time' "$LATHE" solve $crown18 --
 check solve_wants_a_budget 2 'what is the budget' "$LATHE" solve $crown18
 check solve_knows_its_layers 2 'that the profile has' "$LATHE" solve $crown18 --params 180M --lock 3,18
 check solve_knows_its_ways 2 'ffn, heads, depth' "$LATHE" solve $crown18 --params 180M --by magic
+base18=profiles/A/base18.yaml
+check grid_of_a_budget 0 '3392       180,511,488   +0.284%' "$LATHE" grid $base18 --params 180M --set model.ffn_step=64
+check grid_writes_profiles 0 '180,511,488  total' sh -c '"$1" grid '"$base18"' --params 180M --set model.ffn_step=64 --out "$2/g" >"$2/g.txt" && "$1" count "$2/g/base18-u12x3392-h6.yaml"' - "$LATHE" "$dir"
+check grid_prints_json 0 '"ffn_width": 3392' "$LATHE" grid $base18 --params 180M --set model.ffn_step=64 --json
+check grid_axes_are_numbers 2 'numbers like 12' "$LATHE" grid $base18 --depths 12,x
+check shape_reverses 0 'name: lws18-reverse' "$LATHE" shape profiles/A/lws18.yaml --reverse
+check shape_wants_one_way 2 'give one of' "$LATHE" shape profiles/A/lws18.yaml --reverse --average
+check symmetric_shapes_say_no 3 'symmetric' "$LATHE" shape $crown18 --reverse
+check diff_names_the_confound 0 'depth differs: 12 and 18 layers' "$LATHE" diff profiles/A/base12.yaml $crown18
+check diff_may_refuse 3 '"severe": true' "$LATHE" diff profiles/A/base12.yaml $crown18 --strict --json
+check diff_of_shapes_alone 0 'nothing but the shape differs' "$LATHE" diff $base18 $crown18 --strict
 check full_disk_is_no_answer 1 'could not be written' sh -c '"$LATHE" count profiles/A/crown18.yaml >/dev/full'
 check closed_output_is_no_answer 1 'could not be written' sh -c '"$LATHE" show profiles/A/crown18.yaml >&-'
 check unknown_command_has_a_neighbour 2 "did you mean 'train'" "$LATHE" tran
