@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "engine/buf.h"
+#include "engine/profile.h"
 #include "engine/run.h"
 #include "engine/runlog.h"
+#include "engine/verdict.h"
 
 enum { HISTORY = 20, POLL_MS = 300 };
 
@@ -39,6 +41,7 @@ static void add_members(struct buf *b, const json_t *line)
     } members[] = {
         {"train/loss", "loss", "%.4f"}, {"val/loss", "val loss", "%.4f"},
         {"val/ppl", "ppl", "%.4g"},     {"val/bpb", "bpb", "%.4f"},
+        {"val/sparsity", "sparsity", "%.3f"},
         {"lr", "lr", "%.3g"},           {"grad_norm", "grad norm", "%.3g"},
     };
     const json_t *rate = json_object_get(line, "tokens_per_s"),
@@ -115,6 +118,43 @@ static void print_number(const char *label, const char *text)
     printf("  %-14s %s\n", label, text);
 }
 
+// Of a gated run: how much it skips, and whether the control has come to rest.
+static void print_gates(const char *dir, const struct spec *s)
+{
+    struct follow *f = xcalloc(1, sizeof *f);
+    struct verdict v;
+    char text[240];
+    double sparsity = NAN;
+
+    follow_init(f, dir);
+    do
+        follow_poll(f);
+    while (f->behind);
+    if (f->eval.n)
+        sparsity = f->eval.col[EVAL_SPARSITY][f->eval.n - 1];
+    if (isfinite(sparsity)) {
+        snprintf(text, sizeof text, "%.3f of (token, layer) pairs skipped", sparsity);
+        print_number("sparsity", text);
+    }
+    verdict_of(s, f, &v);
+    print_number("control", verdict_text(s, &v, text, sizeof text));
+    follow_release(f);
+    free(f);
+}
+
+static void print_gates_of(const char *dir)
+{
+    char *path = xasprintf("%s/profile.yaml", dir);
+    struct spec *s = xcalloc(1, sizeof *s);
+    struct problems p = {0};
+
+    if (profile_load(path, NULL, 0, s, &p) == 0 && spec_gate_count(s))
+        print_gates(dir, s);
+    problems_release(&p);
+    free(s);
+    free(path);
+}
+
 static void print_status(const char *dir, const struct run_status *st)
 {
     char a[UNIT_SIZE], b[UNIT_SIZE], text[160];
@@ -145,6 +185,7 @@ static void print_status(const char *dir, const struct run_status *st)
                  unit_duration(b, st->eta_s));
         print_number("speed", text);
     }
+    print_gates_of(dir);
     if (st->checkpoint_step >= 0)
         print_number("checkpoint", unit_thousands(a, st->checkpoint_step));
     print_number("directory", dir);

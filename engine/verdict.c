@@ -2,10 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/buf.h"
-#include "engine/gate.h"
 
 bool verdict_has_targets(const struct spec *s)
 {
@@ -15,102 +15,172 @@ bool verdict_has_targets(const struct spec *s)
            c != CTRL_FIXED_MEAN_VAR;
 }
 
-// Unknown is not on target.
-static bool within(double d, double delta)
+// ---- evaluations as points ----------------------------------------------------------------------
+
+enum { MEAN, VAR, ALPHA, BETA, ARRAYS };
+
+struct points {
+    double *value; // (n, ARRAYS, L)
+    struct gate_point *point;
+    int n;
+};
+
+static double *array_of(const struct points *p, int row, int which, int layers)
 {
-    return fabs(d) <= delta;
+    return p->value + ((size_t)row * ARRAYS + (size_t)which) * (size_t)layers;
 }
 
-static const struct layer_log *log_of(const struct spec *s, const struct follow *f)
+// The last training record up to a step: its coefficients are those the evaluation saw.
+static int train_row(const struct layer_log *l, double step)
 {
-    const struct layer_log *l =
-        f->eval_layers.value[LAYER_MEAN] ? &f->eval_layers : &f->train_layers;
+    int low = -1, high = l->n;
 
-    return l->layers == s->model.n_layers && l->n > 0 && l->value[LAYER_MEAN] ? l : NULL;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+
+        if (l->step[middle] <= step)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-static int means_off(const struct layer_log *l, int row, const double *mu, double delta)
+// Coefficients before the first record are those of the profile.
+static double coefficient(const struct layer_log *train, enum layer_array which, int row, int layer,
+                          double first)
 {
-    int n = 0;
-
-    for (int i = 0; i < l->layers / 2; i++)
-        n += !within(layer_log_value(l, LAYER_MEAN, row, i) - mu[i], delta);
-    return n;
+    return row < 0 ? first : layer_log_value(train, which, row, layer);
 }
 
-static void judge(const struct spec *s, const struct layer_log *l, struct verdict *v)
+static void fill_point(const struct spec *s, const struct follow *f, struct points *p, int k,
+                       int row)
 {
-    double mu[SPEC_MAX_LAYERS], sigma[SPEC_MAX_LAYERS], delta = s->gate.delta;
-    int row = l->n - 1;
+    const struct layer_log *eval = &f->eval_layers, *train = &f->train_layers;
+    int L = s->model.n_layers, at = train_row(train, eval->step[row]);
+    double *mean = array_of(p, k, MEAN, L), *var = array_of(p, k, VAR, L);
+    double *alpha = array_of(p, k, ALPHA, L), *beta = array_of(p, k, BETA, L);
 
-    gate_targets(s, mu, sigma);
+    for (int i = 0; i < L; i++) {
+        mean[i] = layer_log_value(eval, LAYER_MEAN, row, i);
+        var[i] = layer_log_value(eval, LAYER_VAR, row, i);
+        alpha[i] = coefficient(train, LAYER_ALPHA, at, i, s->gate.alpha[i]);
+        beta[i] = coefficient(train, LAYER_BETA, at, i, s->gate.beta[i]);
+    }
+    p->point[k] = (struct gate_point){(int64_t)eval->step[row], mean, var, alpha, beta};
+}
+
+// The last `most` evaluations.
+static struct points collect(const struct spec *s, const struct follow *f, int most)
+{
+    int n = f->eval_layers.n < most ? f->eval_layers.n : most;
+    struct points p = {.n = n};
+
+    p.value = xcalloc((size_t)n * ARRAYS * (size_t)s->model.n_layers, sizeof *p.value);
+    p.point = xcalloc((size_t)n, sizeof *p.point);
+    for (int k = 0; k < n; k++)
+        fill_point(s, f, &p, k, f->eval_layers.n - n + k);
+    return p;
+}
+
+// ---- judging ------------------------------------------------------------------------------------
+
+static void judge(const struct spec *s, const struct follow *f, struct verdict *v)
+{
+    struct gate_limits limits = gate_limits_default(s);
+    struct points p = collect(s, f, limits.evaluations);
+    unsigned why[SPEC_MAX_LAYERS];
+    bool off = false;
+
+    v->seen = f->eval_layers.n;
+    v->wanted = limits.evaluations;
+    v->kind = gate_converged(s, limits, p.point, p.n, why) ? VERDICT_CONVERGED : VERDICT_TOO_FEW;
     for (int i = 0; i < v->gates; i++) {
-        v->d[i] = layer_log_value(l, LAYER_MEAN, row, i) - mu[i];
-        v->dv[i] = layer_log_value(l, LAYER_VAR, row, i) - sigma[i];
-        v->n_off += !within(v->d[i], delta);
-        v->n_var_off += !within(v->dv[i], delta);
+        v->why[i] = why[i] & ~(unsigned)GATE_TOO_FEW;
+        v->d[i] = p.point[p.n - 1].mean[i] - v->mu[i];
+        v->dv[i] = p.point[p.n - 1].var[i] - v->sigma[i];
+        off |= v->why[i] != 0;
     }
-    for (; row >= 0 && means_off(l, row, mu, delta) == 0; row--) {
-        v->since = l->step[row];
-        v->held++;
-    }
-    v->kind = v->n_off                    ? VERDICT_OFF
-              : v->held >= VERDICT_WINDOW ? VERDICT_CONVERGED
-                                          : VERDICT_HOLDING;
+    if (off)
+        v->kind = VERDICT_OFF;
+    free(p.point);
+    free(p.value);
 }
 
 void verdict_of(const struct spec *s, const struct follow *f, struct verdict *v)
 {
-    const struct layer_log *l = log_of(s, f);
+    const struct layer_log *l = &f->eval_layers;
 
     memset(v, 0, sizeof *v);
     v->gates = spec_gate_count(s);
-    v->since = NAN;
+    v->kind = verdict_has_targets(s) ? VERDICT_UNKNOWN : VERDICT_NO_TARGETS;
     for (int i = 0; i < v->gates; i++)
         v->d[i] = v->dv[i] = NAN;
-    v->kind = verdict_has_targets(s) ? VERDICT_UNKNOWN : VERDICT_NO_TARGETS;
-    if (v->kind != VERDICT_NO_TARGETS && l)
-        judge(s, l, v);
+    if (v->kind == VERDICT_NO_TARGETS)
+        return;
+    gate_targets(s, v->mu, v->sigma);
+    if (l->layers == s->model.n_layers && l->n > 0 && l->value[LAYER_MEAN])
+        judge(s, f, v);
 }
 
-// "2 3 7-11" of the gates that are off.
-static void off_list(const struct spec *s, const struct verdict *v, struct buf *b)
+// ---- words --------------------------------------------------------------------------------------
+
+static int count_off(const struct verdict *v, int *first)
 {
-    double delta = s->gate.delta;
+    int n = 0;
 
-    for (int i = 0; i < v->gates; i++) {
-        int last = i;
+    for (int i = v->gates - 1; i >= 0; i--)
+        if (v->why[i]) {
+            *first = i;
+            n++;
+        }
+    return n;
+}
 
-        if (within(v->d[i], delta))
-            continue;
-        while (last + 1 < v->gates && !within(v->d[last + 1], delta))
-            last++;
-        buf_fmt(b, " %d", i);
-        if (last > i)
-            buf_fmt(b, "%s%d", last > i + 1 ? "-" : " ", last);
-        i = last;
-    }
+// "mean 0.024 below its target"; of the last evaluations, so the newest may be on target again.
+static void off_text(const struct spec *s, const struct verdict *v, int i, char *out, size_t size)
+{
+    bool mean = v->why[i] & GATE_MEAN_OFF, var = v->why[i] & GATE_VAR_OFF;
+    double d = mean ? v->d[i] : v->dv[i];
+    const char *what = mean ? "mean" : "variance";
+
+    if (!mean && !var)
+        snprintf(out, size, "coefficients still drift");
+    else if (isnan(d))
+        snprintf(out, size, "%s unknown", what);
+    else if (fabs(d) <= s->gate.delta)
+        snprintf(out, size, "%s was off lately", what);
+    else
+        snprintf(out, size, "%s %.3f %s its target", what, fabs(d), d < 0 ? "below" : "above");
 }
 
 char *verdict_text(const struct spec *s, const struct verdict *v, char *out, size_t size)
 {
-    char step[UNIT_SIZE];
-    struct buf b = {0};
+    char reason[80], more[32] = "";
+    int first = 0, n = count_off(v, &first);
 
     out[0] = '\0';
-    if (v->kind == VERDICT_CONVERGED) {
-        snprintf(out, size, "converged since step %s", unit_thousands(step, (int64_t)v->since));
-    } else if (v->kind == VERDICT_HOLDING) {
-        snprintf(out, size, "on target for %d of %d evaluations", v->held, VERDICT_WINDOW);
-    } else if (v->kind == VERDICT_UNKNOWN) {
+    switch (v->kind) {
+    case VERDICT_CONVERGED:
+        snprintf(out, size, "converged");
+        break;
+    case VERDICT_TOO_FEW:
+        snprintf(out, size, "on target so far, %d of %d evaluations seen", v->seen, v->wanted);
+        break;
+    case VERDICT_UNKNOWN:
         snprintf(out, size, "not known yet");
-    } else if (v->kind == VERDICT_OFF) {
-        off_list(s, v, &b);
-        snprintf(out, size, "not converged: layer%s%s", v->n_off > 1 ? "s" : "", b.data);
-        buf_release(&b);
-    } else if (v->gates) {
-        snprintf(out, size, "%s",
-                 s->gate.controller == CTRL_NONE ? "none" : "fixed coefficients, no targets");
+        break;
+    case VERDICT_OFF:
+        off_text(s, v, first, reason, sizeof reason);
+        if (n > 1)
+            snprintf(more, sizeof more, ", and %d more", n - 1);
+        snprintf(out, size, "not converged: layer %d %s%s", first, reason, more);
+        break;
+    case VERDICT_NO_TARGETS:
+        if (v->gates)
+            snprintf(out, size, "%s",
+                     s->gate.controller == CTRL_NONE ? "none" : "fixed coefficients, no targets");
+        break;
     }
     return out;
 }

@@ -215,15 +215,24 @@ static struct spec *gated(void)
     return s;
 }
 
-static void add_gates(struct layer_log *l, double step, double a, double b, double c)
+// One evaluation, and the training record before it with alpha as given in all layers, beta 0.
+static void evaluate(struct follow *f, double step, const double *mean, double var1, double alpha)
 {
-    json_t *j = json_pack("{s:[f,f,f,f,f,f], s:[f,f,f,f,f,f]}", "gate/mean", a, b, c, c, b, a,
-                          "gate/var", 0.005, 0.3, 0.25, 0.25, 0.3, 0.005);
+    json_t *j =
+        json_pack("{s:[f,f,f,f,f,f], s:[f,f,f,f,f,f]}", "gate/mean", mean[0], mean[1], mean[2],
+                  mean[2], mean[1], mean[0], "gate/var", 0.005, var1, 0.25, 0.25, var1, 0.005);
+    json_t *t = json_pack("{s:[f,f,f,f,f,f], s:[i,i,i,i,i,i]}", "reg/alpha", alpha, alpha, alpha,
+                          alpha, alpha, alpha, "reg/beta", 0, 0, 0, 0, 0, 0);
 
     assert_non_null(j);
-    layer_log_add(l, step, j);
+    assert_non_null(t);
+    layer_log_add(&f->train_layers, step - 1, t);
+    layer_log_add(&f->eval_layers, step, j);
     json_decref(j);
+    json_decref(t);
 }
+
+static const double on_target[] = {0.995, 0.745, 0.505};
 
 static void expect(const struct spec *s, const struct follow *f, enum verdict_kind kind,
                    const char *text)
@@ -236,59 +245,85 @@ static void expect(const struct spec *s, const struct follow *f, enum verdict_ki
     assert_string_equal(verdict_text(s, &v, out, sizeof out), text);
 }
 
-static void control_has_converged_after_five_evaluations_on_target(void **state)
+static void release(struct follow *f)
 {
+    layer_log_release(&f->eval_layers);
+    layer_log_release(&f->train_layers);
+}
+
+static void control_has_converged_after_ten_evaluations_at_rest(void **state)
+{
+    struct follow f = {0};
+    struct spec *s = gated();
+
+    (void)state;
+    s->gate.gamma = 1e-3; // drift up to 1000 * 1e-3 * 0.01 = 0.01 per 1,000 steps
+    expect(s, &f, VERDICT_UNKNOWN, "not known yet");
+    for (int i = 1; i <= 9; i++)
+        evaluate(&f, 100 * i, on_target, 0.19, -0.5);
+    expect(s, &f, VERDICT_TOO_FEW, "on target so far, 9 of 10 evaluations seen");
+    evaluate(&f, 1000, on_target, 0.19, -0.5);
+    expect(s, &f, VERDICT_CONVERGED, "converged");
+    // 0.008 in 900 steps are 0.0089 per 1,000, 0.0095 are 0.0106
+    evaluate(&f, 1100, on_target, 0.19, -0.508);
+    expect(s, &f, VERDICT_CONVERGED, "converged");
+    evaluate(&f, 1200, on_target, 0.19, -0.5095);
+    expect(s, &f, VERDICT_OFF, "not converged: layer 0 coefficients still drift, and 2 more");
+    release(&f);
+    free(s);
+}
+
+static void what_is_off_is_named(void **state)
+{
+    static const double off[] = {0.9, 0.745, 0.62};
     struct follow f = {0};
     struct spec *s = gated();
     struct verdict v;
 
     (void)state;
-    expect(s, &f, VERDICT_UNKNOWN, "not known yet");
-    add_gates(&f.train_layers, 50, 1, 0.75, 0.5); // evaluations count once there are any
-    expect(s, &f, VERDICT_HOLDING, "on target for 1 of 5 evaluations");
-    add_gates(&f.eval_layers, 100, 0.9, 0.74, 0.62);
-    expect(s, &f, VERDICT_OFF, "not converged: layers 0 2");
+    s->gate.gamma = 1e-3;
+    evaluate(&f, 100, off, 0.19, 0);
+    expect(s, &f, VERDICT_OFF, "not converged: layer 0 mean 0.100 below its target, and 1 more");
     verdict_of(s, &f, &v);
-    assert_near(v.d[0], -0.1, 1e-6);
+    assert_near(v.mu[1], 0.75, 1e-12);
+    assert_near(v.sigma[1], 0.1875, 1e-12);
     assert_near(v.d[2], 0.12, 1e-6);
-    assert_int_equal(v.n_off, 2);
-    assert_int_equal(v.n_var_off, 1); // 0.3 against 0.1875
+    assert_int_equal(v.why[0], GATE_MEAN_OFF);
+    assert_int_equal(v.why[1], 0);
+    assert_int_equal(v.seen, 1);
+    evaluate(&f, 200, on_target, 0.3, 0); // variance 0.3 against 0.1875
+    expect(s, &f, VERDICT_OFF, "not converged: layer 0 mean was off lately, and 2 more");
+    verdict_of(s, &f, &v);
+    assert_int_equal(v.why[1], GATE_VAR_OFF);
     assert_near(v.dv[1], 0.1125, 1e-6);
-    add_gates(&f.eval_layers, 200, 0.9, 0.70, 0.62);
-    expect(s, &f, VERDICT_OFF, "not converged: layers 0-2");
-    add_gates(&f.eval_layers, 300, 0.995, 0.755, 0.505);
-    add_gates(&f.eval_layers, 400, 0.995, 0.77, 0.505);
-    expect(s, &f, VERDICT_OFF, "not converged: layer 1");
-    for (int i = 5; i < 9; i++)
-        add_gates(&f.eval_layers, 100 * i, 0.995, 0.745, 0.505);
-    expect(s, &f, VERDICT_HOLDING, "on target for 4 of 5 evaluations");
-    add_gates(&f.eval_layers, 9000, 0.995, 0.745, 0.505);
-    expect(s, &f, VERDICT_CONVERGED, "converged since step 500");
-    add(&f.eval_layers, 9100, "{\"gate/mean\": [null, 0.745, 0.505, 0.505, 0.745, null]}");
-    expect(s, &f, VERDICT_OFF, "not converged: layer 0");
-    layer_log_release(&f.eval_layers);
-    layer_log_release(&f.train_layers);
+    for (int i = 3; i < 12; i++)
+        evaluate(&f, 100 * i, on_target, 0.3, 0);
+    expect(s, &f, VERDICT_OFF, "not converged: layer 1 variance 0.113 above its target");
+    add(&f.eval_layers, 1200, "{\"gate/mean\": [null, 0.745, 0.505, 0.505, 0.745, null]}");
+    expect(s, &f, VERDICT_OFF, "not converged: layer 0 mean unknown, and 2 more");
+    release(&f);
     free(s);
 }
 
 static void controllers_without_targets_are_not_judged(void **state)
 {
+    static const double open[] = {1, 1, 1};
     struct follow f = {0};
     struct spec *s = gated();
 
     (void)state;
-    add_gates(&f.eval_layers, 100, 1, 1, 1);
+    evaluate(&f, 100, open, 0, 0);
     s->gate.controller = CTRL_NONE;
     expect(s, &f, VERDICT_NO_TARGETS, "none");
     s->gate.controller = CTRL_FIXED_MEAN_VAR;
     expect(s, &f, VERDICT_NO_TARGETS, "fixed coefficients, no targets");
     s->gate.controller = CTRL_FIXED_L2;
-    expect(s, &f, VERDICT_OFF, "not converged: layers 1 2");
+    expect(s, &f, VERDICT_OFF, "not converged: layer 1 mean 0.250 above its target, and 1 more");
     s->model.n_layers = 8; // the log is of another model
     expect(s, &f, VERDICT_UNKNOWN, "not known yet");
     s->gate.enabled = false;
     expect(s, &f, VERDICT_NO_TARGETS, "");
-    layer_log_release(&f.eval_layers);
+    release(&f);
     free(s);
 }
 
@@ -300,7 +335,8 @@ int main(void)
         cmocka_unit_test(an_array_of_more_layers_than_a_model_can_have_is_refused),
         cmocka_unit_test(many_records_are_thinned_out_evenly),
         cmocka_unit_test(follow_keeps_training_and_evaluation_apart),
-        cmocka_unit_test(control_has_converged_after_five_evaluations_on_target),
+        cmocka_unit_test(control_has_converged_after_ten_evaluations_at_rest),
+        cmocka_unit_test(what_is_off_is_named),
         cmocka_unit_test(controllers_without_targets_are_not_judged),
     };
 
