@@ -111,20 +111,28 @@ void fake_run_grow(const char *dir, enum run_state state, int64_t from, int64_t 
     write_status(dir, state, to);
 }
 
-void fake_run_make(const char *id, enum run_state state, int64_t step, char *dir)
+void fake_run_record(const char *dir, json_t *line)
 {
-    struct spec *spec = calloc(1, sizeof(*spec));
     struct err err = ERR_INIT;
-    struct problems p = {.n = 0};
+    char path[600];
+    struct runlog *log;
+
+    assert_non_null(line);
+    snprintf(path, sizeof(path), "%s/metrics.jsonl.gz", dir);
+    log = runlog_open(path, &err);
+    assert_non_null(log);
+    runlog_add(log, line);
+    assert_int_equal(runlog_close(log, &err), 0);
+}
+
+void fake_run_make_of(const struct spec *spec, const char *id, enum run_state state, int64_t step,
+                      char *dir)
+{
+    struct err err = ERR_INIT;
     char path[600];
 
-    assert_int_equal(profile_parse("default", profile_default_yaml, strlen(profile_default_yaml),
-                                   NULL, 0, spec, &p),
-                     0);
-    problems_release(&p);
     if (run_create(spec, id, dir, 512, &err) < 0)
         fail_msg("%s", err.text);
-    free(spec);
     snprintf(path, sizeof(path), "%s/log.txt", dir);
     t_write(path, "12:00:00 reading data\n12:00:01 first step\n");
     if (run_state_is_live(state) && n_locks < MAX_LOCKS) {
@@ -132,6 +140,19 @@ void fake_run_make(const char *id, enum run_state state, int64_t step, char *dir
         assert_true(locks[n_locks++] >= 0);
     }
     fake_run_grow(dir, state, 0, step);
+}
+
+void fake_run_make(const char *id, enum run_state state, int64_t step, char *dir)
+{
+    struct spec *spec = calloc(1, sizeof(*spec));
+    struct problems p = {.n = 0};
+
+    assert_int_equal(profile_parse("default", profile_default_yaml, strlen(profile_default_yaml),
+                                   NULL, 0, spec, &p),
+                     0);
+    problems_release(&p);
+    fake_run_make_of(spec, id, state, step, dir);
+    free(spec);
 }
 
 void fake_run_unlock(void)

@@ -85,6 +85,7 @@ enum command {
     CMD_ZOOM,  // of the y axis
     CMD_LOG_Y, // logarithmic or linear
     CMD_LOG,   // the end of log.txt
+    CMD_LAYERS, // gates and norms per layer, or the charts
     CMD_FREEZE,
     CMD_CHECKPOINT,
     CMD_PAUSE,

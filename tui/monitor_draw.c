@@ -252,6 +252,16 @@ static void draw_validation(const struct run_status *st, struct canvas *c, const
     number(c, r, row, "bits per byte", word_number(v, st->val_bpb, 3), NULL);
 }
 
+// Of a gated run: the share of (token, layer) pairs that are skipped.
+static void draw_sparsity(const struct follow *f, struct canvas *c, const struct rect *r, int *row)
+{
+    char v[WORD_SIZE];
+
+    if (f->eval.n && isfinite(f->eval.col[EVAL_SPARSITY][f->eval.n - 1]))
+        number(c, r, row, "sparsity", word_percent(v, f->eval.col[EVAL_SPARSITY][f->eval.n - 1]),
+               "g: layers");
+}
+
 static void draw_numbers(const struct monitor *m, struct canvas *c, const struct rect *r)
 {
     const struct run_status *st = &m->follow.status;
@@ -259,6 +269,7 @@ static void draw_numbers(const struct monitor *m, struct canvas *c, const struct
     int row = 0;
 
     draw_validation(st, c, r, &row);
+    draw_sparsity(&m->follow, c, r, &row);
     number(c, r, &row, "train loss", word_number(v, st->train_loss, 3), NULL);
     number(c, r, &row, "grad norm", word_number(v, st->grad_norm, 2), NULL);
     number(c, r, &row, "lr", word_small(v, st->lr), NULL);
@@ -367,6 +378,8 @@ static void draw_compact(struct monitor *m, struct canvas *c, const struct rect 
         draw_compact_numbers(st, c, r);
     if (m->show_tail)
         run_tail_draw(&m->tail, c, &chart);
+    else if (m->show_layers)
+        monitor_layers(m, c, &chart);
     else
         monitor_chart(m, c, &chart, CHART_METRIC, now);
 }
@@ -411,6 +424,21 @@ static void draw_middle(struct monitor *m, struct canvas *c, const struct rect *
         monitor_chart(m, c, r, CHART_METRIC, now);
 }
 
+// Layers take the whole width, unless there is room for a curve beside them.
+static void draw_layers(struct monitor *m, struct canvas *c, const struct rect *middle,
+                        const struct rect *body, double now)
+{
+    int width = monitor_layers_width(m), rest = body->cols - width - 3;
+    struct rect left = {middle->row, middle->col, middle->rows, body->cols};
+    struct rect right = {middle->row, middle->col + width + 3, middle->rows, rest};
+
+    if (rest >= COMPACT_COLS) {
+        left.cols = width;
+        monitor_chart(m, c, &right, CHART_METRIC, now);
+    }
+    monitor_layers(m, c, &left);
+}
+
 static void draw_full(struct monitor *m, struct canvas *c, const struct rect *r, double now)
 {
     int events = event_count(m, r->rows >= GRID_ROWS ? 6 : r->rows >= 24 ? 4 : 2);
@@ -423,8 +451,12 @@ static void draw_full(struct monitor *m, struct canvas *c, const struct rect *r,
     middle = (struct rect){r->row + head, r->col, r->rows - head - events, r->cols - panel - 2};
     numbers = (struct rect){middle.row + 1, r->col + r->cols - panel, middle.rows - 1, panel};
     log = (struct rect){middle.row + middle.rows, r->col, events, r->cols};
-    draw_middle(m, c, &middle, r, now);
-    draw_numbers(m, c, &numbers);
+    if (m->show_layers && !m->show_tail) {
+        draw_layers(m, c, &middle, r, now);
+    } else {
+        draw_middle(m, c, &middle, r, now);
+        draw_numbers(m, c, &numbers);
+    }
     draw_events(m, c, &log, now);
 }
 

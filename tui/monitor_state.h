@@ -1,11 +1,12 @@
-// What the Monitor screen holds, shared by its input (scr_monitor.c), its words (monitor_draw.c)
-// and its charts (monitor_chart.c). UI thread only.
+// What the Monitor screen holds, shared by its input (scr_monitor.c), its words (monitor_draw.c),
+// its charts (monitor_chart.c) and its layers (monitor_layers.c). UI thread only.
 #ifndef TUI_MONITOR_STATE_H
 #define TUI_MONITOR_STATE_H
 
 #include <stdbool.h>
 
 #include "engine/follow.h"
+#include "engine/spec.h"
 #include "tui/action.h"
 #include "tui/canvas.h"
 #include "tui/pyramid.h"
@@ -17,8 +18,23 @@ enum x_axis { AXIS_TOKENS, AXIS_STEPS, AXIS_TIME, AXIS_FLOPS, AXIS_COUNT };
 // Which points the y axis fits: all, the newest half, the newest tenth.
 enum zoom { ZOOM_ALL, ZOOM_HALF, ZOOM_TENTH, ZOOM_COUNT };
 
+// What the waterfall of the layers shows.
+enum layers_quantity {
+    LAYERS_SPARSITY,
+    LAYERS_MEAN,
+    LAYERS_VAR,
+    LAYERS_ALPHA,
+    LAYERS_BETA,
+    LAYERS_NORM,
+    LAYERS_COUNT
+};
+
 struct monitor {
-    bool open; // follows a run
+    bool open;         // follows a run
+    struct spec *spec; // its profile, NULL when it cannot be read
+    bool show_layers;  // instead of the charts
+    enum layers_quantity quantity;
+    int layer; // the cursor's
     struct follow follow;
     enum metric metric;
     enum x_axis axis;
@@ -56,6 +72,11 @@ void monitor_heartbeat(const struct monitor *m, double now, char *out, size_t si
 enum chart { CHART_METRIC, CHART_LOSS, CHART_PPL, CHART_GRAD_NORM, CHART_SPEED, CHART_LR };
 void monitor_chart(struct monitor *m, struct canvas *c, const struct rect *r, enum chart which,
                    double now);
+// What the layers do (monitor_layers.c), and its keys: the next quantity the log has, the cursor.
+void monitor_layers(struct monitor *m, struct canvas *c, const struct rect *r);
+int monitor_layers_width(const struct monitor *m); // columns that show all in full
+void monitor_layers_next(struct monitor *m);
+void monitor_layers_move(struct monitor *m, int by);
 void monitor_sync(struct monitor *m); // brings the summaries up to follow's tables
 // Bits per byte of a loss of 1 nat, NaN while no evaluation has said it.
 double monitor_bpb_factor(const struct follow *f);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/buf.h"
+#include "engine/profile.h"
 #include "tui/app.h"
 #include "tui/launch.h"
 #include "tui/monitor.h"
@@ -37,7 +38,25 @@ void monitor_close(struct monitor *m)
     for (int i = 0; i < EVAL_COLUMNS; i++)
         pyramid_release(&m->eval[i]);
     follow_release(&m->follow);
+    free(m->spec);
+    m->spec = NULL;
     m->open = false;
+}
+
+// The run's profile, for what its gates aim at.
+static struct spec *read_spec(const char *dir)
+{
+    char *path = xasprintf("%s/profile.yaml", dir);
+    struct spec *s = xcalloc(1, sizeof *s);
+    struct problems p = {0};
+
+    if (profile_load(path, NULL, 0, s, &p) < 0) {
+        free(s);
+        s = NULL;
+    }
+    problems_release(&p);
+    free(path);
+    return s;
 }
 
 void monitor_open(struct monitor *m, const char *dir)
@@ -46,6 +65,7 @@ void monitor_open(struct monitor *m, const char *dir)
     follow_init(&m->follow, dir);
     m->follow.reader.max_lines = LINES_PER_STEP;
     follow_poll(&m->follow);
+    m->spec = read_spec(dir);
     run_tail_open(&m->tail, dir);
     m->frozen_at = 0;
     m->open = true;
@@ -258,8 +278,15 @@ static bool view_command(struct app *app, enum command cmd)
     case CMD_NEXT_RUN:
         other_run(app, -1);
         return true;
+    case CMD_LAYERS:
+        m->show_layers = !m->show_layers;
+        m->show_tail = false;
+        return true;
     case CMD_METRIC:
-        m->metric = (m->metric + 1) % METRIC_COUNT;
+        if (m->show_layers)
+            monitor_layers_next(m);
+        else
+            m->metric = (m->metric + 1) % METRIC_COUNT;
         return true;
     case CMD_AXIS:
         m->axis = (m->axis + 1) % AXIS_COUNT;
@@ -279,6 +306,16 @@ static bool view_command(struct app *app, enum command cmd)
     default:
         return false;
     }
+}
+
+static bool layer_command(struct monitor *m, enum command cmd)
+{
+    int by = cmd == CMD_LEFT ? -1 : cmd == CMD_RIGHT ? 1 : 0;
+
+    if (!m->show_layers || m->show_tail || !by)
+        return false;
+    monitor_layers_move(m, by);
+    return true;
 }
 
 static bool scroll_command(struct monitor *m, enum command cmd)
@@ -338,7 +375,8 @@ static bool command(struct app *app, enum command cmd)
         app_message(app, ROLE_WARN, "no run is watched");
         return true;
     }
-    return view_command(app, cmd) || scroll_command(m, cmd) || control_command(app, cmd);
+    return view_command(app, cmd) || layer_command(m, cmd) || scroll_command(m, cmd) ||
+           control_command(app, cmd);
 }
 
 // The words that change with the clock alone.

@@ -20,6 +20,10 @@ static const struct style styles[ROLE_COUNT] = {
     [ROLE_WORSE] = {214, 3, 0, 0},
     [ROLE_WARN] = {214, 3, STYLE_BOLD, STYLE_BOLD},
     [ROLE_ERROR] = {166, 1, STYLE_BOLD, STYLE_BOLD},
+    [ROLE_HEAT_1] = {25, 4, 0, 0},
+    [ROLE_HEAT_2] = {32, 6, 0, 0},
+    [ROLE_HEAT_3] = {178, 3, 0, 0},
+    [ROLE_HEAT_4] = {220, 3, STYLE_BOLD, 0},
 };
 
 const struct style *theme_style(enum role role)

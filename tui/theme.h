@@ -22,6 +22,10 @@ enum role {
     ROLE_WORSE, // blue, orange
     ROLE_WARN,
     ROLE_ERROR,
+    ROLE_HEAT_1, // shades of heat.h, from little to much; their glyphs differ too
+    ROLE_HEAT_2,
+    ROLE_HEAT_3,
+    ROLE_HEAT_4,
     ROLE_COUNT
 };
 
