@@ -140,6 +140,33 @@ static const struct cli_option probe_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option eval_options[] = {
+    {"data", "FILE", "token file (default: the run's data.val)"},
+    {"step", "N", "of which checkpoint (default: the newest)"},
+    {"max-tokens", "N", "score the first N targets only"},
+    {"seq-len", "T", "tokens in a window (default: as trained)"},
+    {"stride", "N", "one window each N tokens, at least T (default: T)"},
+    {"avg", "HOW", "token (default), or chunk: the mean of the windows' means"},
+    {"backend", "NAME", "auto (default), cpu, or ref: all in double precision"},
+    {"json", NULL, "the result keyed by the metric names"},
+    {NULL, NULL, NULL},
+};
+
+static const struct cli_option sample_options[] = {
+    {"prompt", "TEXT", "what the text begins with"},
+    {"prompt-file", "FILE", "the same from a file, or - for standard input"},
+    {"prompt-ids", "IDS", "the same as token ids: 1,2,3; prints ids"},
+    {"tokens", "N", "how many at most (default 200)"},
+    {"temperature", "T", "1 as trained (default), 0 always the likeliest"},
+    {"top-k", "K", "only the K likeliest"},
+    {"seed", "N", "of the draws (default 1)"},
+    {"no-stop", NULL, "go on behind an end of text"},
+    {"step", "N", "of which checkpoint (default: the newest)"},
+    {"backend", "NAME", "auto (default), cpu, or ref: all in double precision"},
+    {"json", NULL, "text, ids, mean log probability and speed as JSON"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_option runs_options[] = {
     {"json", NULL, "a list of objects keyed by the metric names"},
     {NULL, NULL, NULL},
@@ -189,6 +216,9 @@ static const struct cli_command commands[] = {
     {"probe", "PROFILE", 1, 1,
      "one micro-batch's loss, logits, weights and gradients in a file, to check lathe with",
      probe_options, cmd_probe},
+    {"eval", "RUN", 1, 1, "loss, PPL and bits per byte of a run's checkpoint on a token file",
+     eval_options, cmd_eval},
+    {"sample", "RUN", 1, 1, "text from a run's checkpoint", sample_options, cmd_sample},
     {"runs", "", 0, 0, "list the runs, newest first", runs_options, cmd_runs},
     {"watch", "RUN", 1, 1, "follow a run: a line per record; changes nothing", watch_options,
      cmd_watch},

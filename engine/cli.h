@@ -68,6 +68,8 @@ int cmd_shape(const struct cli_command *cmd, int argc, char **argv);
 int cmd_diff(const struct cli_command *cmd, int argc, char **argv);
 int cmd_train(const struct cli_command *cmd, int argc, char **argv);
 int cmd_probe(const struct cli_command *cmd, int argc, char **argv);
+int cmd_eval(const struct cli_command *cmd, int argc, char **argv);
+int cmd_sample(const struct cli_command *cmd, int argc, char **argv);
 int cmd_runs(const struct cli_command *cmd, int argc, char **argv);
 int cmd_watch(const struct cli_command *cmd, int argc, char **argv);
 // pause, resume, stop, checkpoint

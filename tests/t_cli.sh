@@ -77,6 +77,31 @@ check probe_needs_a_known_backend 1 'expected cpu or ref' probe "$@" --init-only
 check hard_gates_are_refused 1 'train with key' "$LATHE" train "$demo" "$@" --set gate.enabled=true --set gate.attn=hard
 check a_refused_start_leaves_nothing 0 'no runs' "$LATHE" runs
 check training_ends_with_a_perplexity 0 'bits per byte' "$LATHE" train "$demo" "$@" --set train.max_steps=4 --run r1
+eval_log() { "$LATHE" watch "$1" --json | grep -o '"val/loss":[0-9.]*' | tail -n 1 | cut -c 1-18; }
+check eval_says_over_what 0 'windows of 32; ' "$LATHE" eval r1
+check eval_repeats_the_runs_own 0 "$(eval_log r1 | sed 's/:/: /')" "$LATHE" eval r1 --json
+check eval_with_longer_windows 0 'windows of 64' "$LATHE" eval r1 --seq-len 64
+check eval_with_a_stride 0 'mean of their means, one each 128' "$LATHE" eval r1 --stride 128 --avg chunk
+check eval_refuses_overlap 1 'shorter than the windows' "$LATHE" eval r1 --stride 8
+check eval_of_no_run 1 "no run" "$LATHE" eval r9
+check eval_of_no_such_step 1 'no checkpoint of step 3' "$LATHE" eval r1 --step 3
+check eval_of_missing_data 1 "none.bin" "$LATHE" eval r1 --data none.bin
+check eval_wants_numbers 2 'whole number from 1' "$LATHE" eval r1 --max-tokens 0
+check text_is_sampled 0 'word of' "$LATHE" sample r1 --prompt 'word of' --tokens 20
+check sampling_repeats_itself 0 same sh -c '"$1" sample r1 --seed 5 --no-stop >"$2/s1" && "$1" sample r1 --seed 5 --no-stop >"$2/s2" && cmp "$2/s1" "$2/s2" && echo same' - "$LATHE" "$dir"
+check other_seeds_differ 1 'differ' sh -c '"$1" sample r1 --seed 6 --no-stop >"$2/s2"; cmp "$2/s1" "$2/s2"' - "$LATHE" "$dir"
+# one line per id: 50 and the end of text before them
+check samples_have_a_length 0 '51' sh -c '"$1" sample r1 --tokens 50 --no-stop --json | grep -c "^    [0-9]"' - "$LATHE"
+check ids_go_in_and_out 0 ' ' "$LATHE" sample r1 --prompt-ids 104,105 --tokens 8 --temperature 0
+check ids_are_of_the_vocabulary 2 'ids 0 to 256' "$LATHE" sample r1 --prompt-ids 104,257
+check sample_takes_one_prompt 2 'one prompt' "$LATHE" sample r1 --prompt a --prompt-ids 1
+check sample_refuses_cold 2 'number from 0' "$LATHE" sample r1 --temperature -1
+check mixtures_train 0 'bits per byte' "$LATHE" train profiles/demo/mixture.yaml --set data.train=t/train.bin --set data.val=t/val.bin \
+    --set train.threads=1 --set train.seq_len=32 --set train.max_steps=3 --set model.pos=learned --run mix
+check mixtures_are_sampled 0 '"logprob"' "$LATHE" sample mix --tokens 20 --json --temperature 0.5 --top-k 5
+check learned_positions_end 1 'leaves room for --tokens 30' "$LATHE" sample mix --prompt ab --tokens 200
+check gated_runs_tell_their_sparsity 0 'mean over layers' "$LATHE" eval mix
+check other_vocabularies_have_no_text 1 'give the prompt as --prompt-ids' sh -c '"$1" train "$2" --set data.train=t/train.bin --set data.val=t/val.bin --set train.threads=1 --set train.seq_len=32 --set train.max_steps=1 --set model.vocab=300 --run other >/dev/null && "$1" sample other --prompt a' - "$LATHE" "$demo"
 check runs_lists_it_done 0 '"state": "done"' "$LATHE" runs --json
 check a_done_run_does_not_resume 1 'r1' "$LATHE" train --resume r1
 check diverging_is_a_failed_run 4 'first bad tensor' "$LATHE" train "$demo" "$@" --set train.max_steps=40 --set optim.lr=100 --set optim.max_norm=0 --set optim.eps=1e-20 --set optim.warmup_steps=0 --set model.init_std=10
