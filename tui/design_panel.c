@@ -216,7 +216,7 @@ static void draw_cost_facts(const struct design *d, struct canvas *c, const stru
     canvas_text(c, r, 12, 2, ROLE_DIM, "one step up here");
     draw_fact(c, r, 13, "", signed_count(text, sizeof text, f->step_params, ""));
     draw_fact(c, r, 14, "", signed_count(text, sizeof text, f->step_flops, "F"));
-    snprintf(text, sizeof text, "%d", spec_reuse_total(&d->spec.model));
+    snprintf(text, sizeof text, "%d", spec_step_count(&d->spec.model));
     draw_fact(c, r, 16, "depth unrolled", text);
 }
 
