@@ -294,7 +294,7 @@ char *canvas_dump(const struct canvas *c)
 
 char *canvas_dump_roles(const struct canvas *c)
 {
-    static const char letters[ROLE_COUNT + 1] = "tdTkCS#+@gabcBWwe";
+    static const char letters[ROLE_COUNT + 1] = "tdTkCS#+@gabcBWwe1234";
     struct buf out = {0};
 
     buf_str(&out, "");
