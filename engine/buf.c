@@ -179,7 +179,8 @@ char *unit_duration(char *out, double s)
 char *unit_thousands(char *out, int64_t n)
 {
     char digits[UNIT_SIZE];
-    int len = snprintf(digits, sizeof digits, "%lld", (long long)(n < 0 ? -n : n));
+    uint64_t size = n < 0 ? -(uint64_t)n : (uint64_t)n; // the least number has no positive one
+    int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)size);
     char *p = out;
 
     if (n < 0)

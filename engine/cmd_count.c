@@ -184,18 +184,17 @@ static void ask_for(struct flops_request *r, const struct flops_convention *f)
 // "palm,kaplan" or "all"
 static int parse_conventions(const char *list, struct flops_request *r)
 {
-    if (!strcmp(list, "all")) {
-        for (const struct flops_convention *f = flops_conventions; f->name; f++)
-            ask_for(r, f);
-        return 0;
-    }
     for (const char *at = list;; at++) {
         size_t len = strcspn(at, ",");
-        const struct flops_convention *f = flops_find(at, len);
+        const struct flops_convention *one = flops_find(at, len), *f = flops_conventions;
+        bool all = len == 3 && !strncmp(at, "all", 3);
 
-        if (!f)
+        if (!one && !all)
             return flops_usage("--flops knows no convention", (int)len, at);
-        ask_for(r, f);
+        for (; all && f->name; f++)
+            ask_for(r, f);
+        if (one)
+            ask_for(r, one);
         at += len;
         if (!*at)
             return 0;

@@ -140,9 +140,9 @@ static void print_result(const struct evaluation *e)
     char step[UNIT_SIZE], tokens[UNIT_SIZE], windows[UNIT_SIZE], window[UNIT_SIZE];
 
     printf("%s, step %s, on %s\n", e->r.run, unit_thousands(step, e->r.step), e->shard.path);
-    printf("loss %.4f, PPL %.4g over %s tokens: %s windows of %s%s", r->loss, r->ppl,
+    printf("loss %.4f, PPL %.4g over %s tokens: %s window%s of %s%s", r->loss, r->ppl,
            unit_thousands(tokens, r->tokens), unit_thousands(windows, r->windows),
-           unit_thousands(window, e->loader.T),
+           r->windows == 1 ? "" : "s", unit_thousands(window, e->loader.T),
            e->o.avg == EVAL_AVG_CHUNK ? ", mean of their means" : "");
     if (e->loader.stride != e->loader.T)
         printf(", one each %s", unit_thousands(window, e->loader.stride));

@@ -56,6 +56,7 @@ static void units_print_what_people_read(void **state)
     assert_string_equal(unit_duration(s, NAN), "-");
     assert_string_equal(unit_thousands(s, 181906688), "181,906,688");
     assert_string_equal(unit_thousands(s, -1234), "-1,234");
+    assert_string_equal(unit_thousands(s, INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
 static void atomic_write_replaces_and_leaves_no_temporary(void **state)

@@ -127,8 +127,10 @@ static void time_runs_down(void **state)
 
     load("profiles/demo/gated.yaml", NULL, &s);
     watch(app, &s, 12);
-    see(app, 56, 140, "100 ░   1.0 ░  11.0 ░  21.0 ░  21.0 ░  11.0 ░   1.0     11.0 %      7.25");
-    see(app, 56, 140, "1,200 ░  12.0 ░  22.0 ▒  32.0 ▒  32.0 ░  22.0 ░  12.0     22.0 %      7.25");
+    see(app, 56, 145,
+        "100 ░    1.0 ░   11.0 ░   21.0 ░   21.0 ░   11.0 ░    1.0     11.0 %      7.25");
+    see(app, 56, 145,
+        "1,200 ░   12.0 ░   22.0 ▒   32.0 ▒   32.0 ░   22.0 ░   12.0     22.0 %      7.25");
     text = screen_text(&screen_monitor, app, 20, 80, true);
     assert_true(strstr(text, "1,200 ░") > strstr(text, "900 ░"));
     assert_null(strstr(text, " 100 ░"));
@@ -210,7 +212,7 @@ static void dense_runs_show_their_norms(void **state)
     monitor_watch(app, dir);
     screen_monitor.command(app, CMD_LAYERS);
     see(app, 20, 80, "stream norm  0 ·░▒▓█ 20");
-    see(app, 20, 80, "100 ▓    10 █    15 █    20         15      7.39");
+    see(app, 20, 80, "100 ▓     10 █     15 █     20         15      7.39");
     screen_expect(&screen_monitor, app, 20, 80, true, "control", false);
 }
 

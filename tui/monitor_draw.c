@@ -300,7 +300,8 @@ static void event_line(const struct follow *f, int i, double now, char *out, siz
 static void eval_line(const struct follow *f, int i, double now, char *out, size_t size)
 {
     const struct follow_table *t = &f->eval;
-    char clock[WORD_SIZE], ppl[WORD_SIZE], step[UNIT_SIZE], tokens[UNIT_SIZE], delta[48] = "";
+    char clock[WORD_SIZE], ppl[WORD_SIZE], step[UNIT_SIZE], tokens[UNIT_SIZE] = "—", delta[48] = "";
+    double over = t->col[EVAL_VAL_TOKENS][i];
 
     // only the same tokens can be compared; the first evaluation covers fewer
     if (i > 0 && t->col[EVAL_VAL_TOKENS][i] == t->col[EVAL_VAL_TOKENS][i - 1])
@@ -309,7 +310,7 @@ static void eval_line(const struct follow *f, int i, double now, char *out, size
              word_time(clock, t->col[EVAL_TIME][i], now),
              unit_thousands(step, (int64_t)t->col[EVAL_STEP][i]),
              word_ppl(ppl, t->col[EVAL_PPL][i]), delta,
-             unit_thousands(tokens, (int64_t)t->col[EVAL_VAL_TOKENS][i]));
+             isfinite(over) ? unit_thousands(tokens, (int64_t)over) : tokens);
 }
 
 // The newest lines, oldest on top: what happened and what was measured, in order of time.

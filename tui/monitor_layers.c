@@ -15,7 +15,7 @@ enum {
     GATE_COLS = 9,      // of one gate in the table
     STEP_COLS = 10,     // left of the waterfall
     ROW_COLS = 22,      // right of it: mean over layers and perplexity
-    CELL_COLS = 8,      // at most for one layer: a shade and its number
+    CELL_COLS = 9,      // at most for one layer: a shade and its number
     NUMBER_COLS = 7,    // from here on there is room for the number
     WATERFALL_ROWS = 5, // that the table leaves
 };
@@ -310,7 +310,8 @@ static void draw_cell(const struct fall *w, struct canvas *c, const struct rect 
         snprintf(text, sizeof text, "%.1f", 100 * v);
     else
         value_text(text, w->q->unit, v);
-    canvas_right(c, r, row, col + NUMBER_COLS - 1, heat_role(heat_level(&w->heat, v)), text);
+    canvas_right(c, r, row, col + w->width - 1 - (w->width > NUMBER_COLS),
+                 heat_role(heat_level(&w->heat, v)), text);
 }
 
 static void draw_fall_row(const struct monitor *m, const struct fall *w, struct canvas *c,
