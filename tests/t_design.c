@@ -211,7 +211,7 @@ static void a_shape_begins_with_what_the_lane_had(void **state)
     m = &desk_app.design->spec.model;
     m->d_model = 128;
     for (int i = 0; i < desk_app.design->n_undo; i++)
-        desk_app.design->undo[i]->model = *m;
+        desk_app.design->undo[i]->spec.model = *m;
     design_shape(desk_app.design, &had);
     assert_string_equal(shape_format(&had, initial, sizeof initial), "uniform 1");
     m->lane[LANE_FFN][(m->n_layers - 1) / 2] = 512;
@@ -223,7 +223,7 @@ static void a_shape_begins_with_what_the_lane_had(void **state)
     m->head_dim = 32;
     desk_app.design->lane = LANE_HEADS;
     for (int i = 0; i < desk_app.design->n_undo; i++)
-        desk_app.design->undo[i]->model.source[LANE_HEADS].shape = SHAPE_LIST;
+        desk_app.design->undo[i]->spec.model.source[LANE_HEADS].shape = SHAPE_LIST;
     for (int i = 0; i < m->n_layers; i++)
         m->lane[LANE_HEADS][i] = 2;
     design_shape(desk_app.design, &had);

@@ -6,12 +6,28 @@
 
 #include <stdbool.h>
 
+#include "engine/budget.h"
 #include "engine/count.h"
 #include "engine/err.h"
 #include "engine/profile.h"
+#include "engine/solve.h"
 #include "engine/spec.h"
 
-enum { DESIGN_WHY = 256 }; // bytes for a reason
+enum { DESIGN_WHY = 256, DESIGN_WHAT = 64 }; // bytes for a reason, for what an edit did
+
+// One entry of the undo list. Locks belong to the design, not to the profile.
+struct design_state {
+    struct spec spec;
+    bool locked[SPEC_MAX_LAYERS];
+    char what[DESIGN_WHAT]; // "ffn width of layer 3"
+};
+
+// What the design is held to or matched against.
+struct design_budget {
+    enum budget kind; // BUDGET_KINDS: none
+    double target;
+    bool follows_reference; // the target is the reference's value
+};
 
 struct design {
     struct spec spec;
@@ -27,11 +43,15 @@ struct design {
     bool selecting;
     int anchor; // other end of the selection
 
-    struct spec **undo; // oldest first; [at] is the present one
+    struct design_state **undo; // oldest first; [at] is the present one
     int n_undo, at;
-    struct spec saved; // what was opened or saved last
-    bool previewing;   // spec holds a preview, not the present state
-    long counts;       // count_model calls, for tests of the work an edit makes
+    struct spec saved;            // what was opened or saved last
+    bool previewing;              // spec holds a preview, not the present state
+    bool locked[SPEC_MAX_LAYERS]; // layers that no edit moves
+    struct design_budget budget;
+    bool hold;                 // other layers make up for every edit
+    int held[SPEC_MAX_LAYERS]; // FFN widths whose shape gives and takes while budget is held
+    long counts;               // count_model calls, for tests of the work an edit makes
 };
 
 struct design *design_new(void); // on the embedded default
@@ -76,10 +96,24 @@ void design_preview_end(struct design *d);
 bool design_set_key(struct design *d, const struct spec_key *key, const char *text, char *why);
 bool design_preview_key(struct design *d, const struct spec_key *key, const char *text, char *why);
 
+// "params 180M", "flops reference", "none". False with what was expected.
+bool design_set_budget(struct design *d, const char *text, char *why);
+double design_budget_target(const struct design *d);
+// Turns holding on and off. False when there is no budget, or it cannot be met as it is.
+bool design_hold(struct design *d, char *why);
+void design_lock(struct design *d); // the range: locks, or unlocks when all of it is locked
+// "[ffn|heads|depth|width|tokens] [BUDGET] [VALUE|reference]": moves what is not locked onto the
+// target; what is left out is the lane's, the budget line's, the reference's. why says how near it
+// came and what prevents exactness, or what was wrong.
+bool design_match(struct design *d, const char *text, char *why);
+bool design_preview_match(struct design *d, const char *text, char *why);
+
 bool design_undo(struct design *d);
 bool design_redo(struct design *d);
 void design_pin(struct design *d); // the present profile becomes the reference
 
+// "layer 3", "layers 2-5"
+void design_range_words(const struct design *d, char *out, size_t size);
 const char *lane_name(enum lane lane); // "ffn width"
 // "crown 0.5 3.8 0.5" to a generator: shape and points. False with the reason.
 bool shape_parse(const char *text, struct lane_source *source, char *why);

@@ -55,12 +55,14 @@ static void fit_rows(struct design_layout *l, int rows)
 
     if (rows >= 3 && !l->panel.cols)
         l->detail = --bottom;
-    if (rows >= 22)
+    if (rows >= 19)
         l->bracket = --bottom;
     for (int lane = LANE_REUSE; rows >= 12 && lane >= LANE_HEADS; lane--)
         l->value[lane] = --bottom;
     if (rows >= 4)
         l->axis = --bottom;
+    if (rows >= 18)
+        l->budget = top++;
     if (rows >= 9)
         l->note = top++;
     if (rows >= 15) {
@@ -74,7 +76,7 @@ static void fit_rows(struct design_layout *l, int rows)
 
 struct design_layout design_layout(int rows, int cols, int n_layers)
 {
-    struct design_layout l = {.totals = 0, .note = -1, .axis = -1, .bracket = -1, .detail = -1};
+    struct design_layout l = {.totals = 0, .budget = -1, .note = -1, .axis = -1, .bracket = -1, .detail = -1};
     int right;
 
     for (int lane = 0; lane < LANE_COUNT; lane++)
@@ -120,7 +122,7 @@ static int value_of(const struct view *v, enum lane lane, int layer)
 {
     const struct design *d = v->d;
 
-    return d->previewing ? d->undo[d->at]->model.lane[lane][layer]
+    return d->previewing ? d->undo[d->at]->spec.model.lane[lane][layer]
                          : d->spec.model.lane[lane][layer];
 }
 
@@ -311,12 +313,28 @@ static void draw_values(struct view *v, enum lane lane)
     }
 }
 
+static void draw_locks(struct view *v)
+{
+    bool any = false;
+
+    for (int i = 0; i < v->d->spec.model.n_layers; i++) {
+        any = any || v->d->locked[i];
+        if (v->d->locked[i] && shown(v, i))
+            canvas_put(v->c, v->body, v->l->bracket, number_column(v, i), ROLE_WARN, '*');
+    }
+    if (any)
+        canvas_text(v->c, v->body, v->l->bracket, 1, ROLE_DIM, "lock");
+}
+
 static void draw_bracket(struct view *v)
 {
     int from = v->from < v->first ? v->first : v->from;
     int to = v->to, last = v->first + v->l->visible - 1, left, right;
 
-    if (v->l->bracket < 0 || !v->d->selecting)
+    if (v->l->bracket < 0)
+        return;
+    draw_locks(v);
+    if (!v->d->selecting)
         return;
     to = to > last ? last : to;
     left = column_of(v, from);
@@ -327,6 +345,7 @@ static void draw_bracket(struct view *v)
         canvas_put(v->c, v->body, v->l->bracket, left, ROLE_SELECTED, '[');
         canvas_put(v->c, v->body, v->l->bracket, right, ROLE_SELECTED, ']');
     }
+    draw_locks(v); // over the bracket
 }
 
 static void draw_note(struct view *v, const char *hint)
@@ -399,6 +418,11 @@ void design_draw(const struct design *d, const char *hint, struct canvas *c,
     if (l.table.cols)
         totals.cols = l.table.col;
     panel_totals(d, c, &totals);
+    if (l.budget >= 0) {
+        struct rect r = {body->row + l.budget, body->col, 1, totals.cols};
+
+        panel_budget(d, c, &r);
+    }
     draw_note(&v, hint);
     draw_pane(&v, &l.ffn, l.heads.rows > 0 ? LANE_FFN : d->lane);
     if (l.heads.rows > 0)

@@ -9,11 +9,12 @@
 // Rows relative to the body, -1 = there is no room for it.
 struct design_layout {
     int totals, totals_rows; // first row of the totals, and how many
+    int budget;              // the budget line
     int note;                // lane, step, shape, selection
     struct rect ffn, heads;  // bars; heads.rows 0 = one pane for the lane in hand
     int axis;                // layer numbers
     int value[LANE_COUNT];   // rows of numbers; LANE_FFN has none
-    int bracket;             // the selection drawn below its layers
+    int bracket;             // the selection and the locks, below their layers
     int detail;              // the cursor's layer in one line
     struct rect panel;       // the cursor's layer in full, cols 0 = none
     struct rect table;       // all layers, cols 0 = none

@@ -92,6 +92,45 @@ void panel_totals(const struct design *d, struct canvas *c, const struct rect *r
                    &totals[i]);
 }
 
+// ---- budget -------------------------------------------------------------------------------------
+
+// Left end of the bar is half the target, the right end one and a half: the middle is "met".
+static void draw_gauge(struct canvas *c, const struct rect *r, int col, int cols, double share)
+{
+    int at = (int)lround((share - 0.5) * (cols - 1));
+
+    at = at < 0 ? 0 : at > cols - 1 ? cols - 1 : at;
+    for (int i = 0; i < cols; i++)
+        canvas_put(c, r, 0, col + i, ROLE_DIM, i == cols / 2 ? '|' : '-');
+    canvas_put(c, r, 0, col + at, ROLE_CURSOR, 'o');
+}
+
+void panel_budget(const struct design *d, struct canvas *c, const struct rect *r)
+{
+    enum { NAME = 1, GAUGE = 60, GAUGE_COLS = 17 };
+    char now_text[UNIT_SIZE], target_text[UNIT_SIZE];
+    double now, target, change;
+
+    if (d->budget.kind == BUDGET_KINDS) {
+        canvas_text(c, r, 0, NAME, ROLE_DIM, "budget   none: b sets one, m matches the reference");
+        return;
+    }
+    now = budget_value(d->budget.kind, &d->spec, &d->count);
+    target = design_budget_target(d);
+    change = 100 * (now - target) / target;
+    canvas_fmt(c, r, 0, NAME, d->hold ? ROLE_TITLE : ROLE_DIM, "%s %s", d->hold ? "held" : "budget",
+               budget_rows[d->budget.kind].name);
+    canvas_fmt(c, r, 0, NAME + 21, ROLE_TEXT, "%s of %s",
+               budget_text(d->budget.kind, now, now_text),
+               budget_text(d->budget.kind, target, target_text));
+    if (now == target)
+        canvas_right(c, r, 0, GAUGE - 2, ROLE_TITLE, "exact");
+    else
+        canvas_fmt(c, r, 0, GAUGE - 9, fabs(change) > 0.05 ? ROLE_WARN : ROLE_TITLE, "%+8.*f%%",
+                   fabs(change) < 10 ? 3 : 1, change);
+    draw_gauge(c, r, GAUGE + 1, GAUGE_COLS, now / target);
+}
+
 // ---- the cursor's layer -------------------------------------------------------------------------
 
 struct layer_facts {

@@ -21,17 +21,6 @@ static void draw(struct app *app, struct canvas *c, const struct rect *body)
 
 // ---- edits --------------------------------------------------------------------------------------
 
-static void range_words(const struct design *d, char *out, size_t size)
-{
-    int first, last;
-
-    design_range(d, &first, &last);
-    if (first == last)
-        snprintf(out, size, "layer %d", first);
-    else
-        snprintf(out, size, "layers %d-%d", first, last);
-}
-
 // After an edit: what it did to the total, or why not.
 static void report(struct app *app, bool done, const char *why, int64_t before)
 {
@@ -43,7 +32,7 @@ static void report(struct app *app, bool done, const char *why, int64_t before)
         app_message(app, ROLE_WARN, "%s", why);
         return;
     }
-    range_words(d, where, sizeof where);
+    design_range_words(d, where, sizeof where);
     app_message(app, why[0] ? ROLE_WARN : ROLE_DIM, "%s of %s: %s%s parameters%s%s",
                 lane_name(d->lane), where, change < 0 ? "-" : "+",
                 unit_count(number, change < 0 ? -change : change), why[0] ? "; but " : "", why);
@@ -71,7 +60,7 @@ static void ask_value(struct app *app)
 {
     char label[128], where[48];
 
-    range_words(app->design, where, sizeof where);
+    design_range_words(app->design, where, sizeof where);
     snprintf(label, sizeof label, "%s of %s (2304, *1.1, +256):", lane_name(app->design->lane),
              where);
     app_prompt(app, label, "", value_typed);
@@ -144,6 +133,104 @@ static void ask_shape(struct app *app)
     app_prompt_live(
         app, d->lane == LANE_FFN ? "shape, times d_model:" : "shape, times d_model/head:", initial,
         shape_typed, shape_changed);
+}
+
+// ---- budget -------------------------------------------------------------------------------------
+
+static void match_changed(struct app *app, const char *text)
+{
+    char why[DESIGN_WHY] = "";
+
+    design_preview_end(app->design);
+    hint[0] = 0;
+    if (!text)
+        return;
+    design_preview_match(app->design, text, why);
+    snprintf(hint, sizeof hint, "%s", why);
+}
+
+static void match_typed(struct app *app, const char *text)
+{
+    char why[DESIGN_WHY] = "";
+    bool done;
+
+    design_preview_end(app->design);
+    hint[0] = 0;
+    done = design_match(app->design, text, why);
+    app_message(app, done ? ROLE_TEXT : ROLE_WARN, "%s", why);
+}
+
+// The budget line's target, or else the reference's parameters.
+static void ask_match(struct app *app)
+{
+    const struct design *d = app->design;
+    bool has = d->budget.kind != BUDGET_KINDS;
+    char initial[64];
+
+    snprintf(initial, sizeof initial, "%s %s%s", solve_names[d->lane == LANE_HEADS],
+             budget_rows[has ? d->budget.kind : BUDGET_PARAMS].name, has ? "" : " reference");
+    app_prompt_live(app, "match (ffn heads depth width tokens):", initial, match_typed,
+                    match_changed);
+}
+
+static void budget_typed(struct app *app, const char *text)
+{
+    char why[DESIGN_WHY] = "";
+
+    if (!design_set_budget(app->design, text, why))
+        app_message(app, ROLE_WARN, "%s", why);
+    else if (app->design->budget.kind == BUDGET_KINDS)
+        app_message(app, ROLE_DIM, "no budget");
+    else
+        app_message(app, ROLE_DIM, "m matches it, B holds it while you draw");
+}
+
+static void ask_budget(struct app *app)
+{
+    app_prompt(app, "budget (params non-embedding flops train-flops memory kv; none):", "params reference",
+               budget_typed);
+}
+
+static void hold(struct app *app)
+{
+    char why[DESIGN_WHY];
+
+    if (!design_hold(app->design, why))
+        app_message(app, ROLE_WARN, "%s", why);
+    else
+        app_message(app, ROLE_DIM, "%s",
+                    app->design->hold ? "the budget is held: other layers' FFN widths give and take"
+                                      : "the budget is not held any more");
+}
+
+static void lock(struct app *app)
+{
+    char where[48];
+
+    design_lock(app->design);
+    design_range_words(app->design, where, sizeof where);
+    app_message(app, ROLE_DIM, "%s: %s", where,
+                app->design->locked[app->design->cursor] ? "locked" : "free");
+}
+
+static bool budgeting(struct app *app, enum command cmd)
+{
+    switch (cmd) {
+    case CMD_LOCK:
+        lock(app);
+        return true;
+    case CMD_MATCH:
+        ask_match(app);
+        return true;
+    case CMD_BUDGET:
+        ask_budget(app);
+        return true;
+    case CMD_HOLD:
+        hold(app);
+        return true;
+    default:
+        return false;
+    }
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -361,7 +448,8 @@ static bool keeping(struct app *app, enum command cmd)
 
 static bool command(struct app *app, enum command cmd)
 {
-    return movement(app->design, cmd) || editing(app, cmd) || keeping(app, cmd);
+    return movement(app->design, cmd) || editing(app, cmd) || budgeting(app, cmd) ||
+           keeping(app, cmd);
 }
 
 // With the edits as --set when that is a command that can be read here as a whole.

@@ -1,0 +1,21 @@
+// What the files of design.h share: the list of states and how one is added. UI thread only.
+#ifndef TUI_DESIGN_STATE_H
+#define TUI_DESIGN_STATE_H
+
+#include "tui/design.h"
+
+void design_recount(struct design *d);
+void design_back(struct design *d);                          // shows the present state again
+void design_keep_cursor(struct design *d); // within the layers there are
+void design_push(struct design *d, const char *what);        // spec and locked as the newest state
+void design_commit(struct design *d, const char *what);      // recounts, then pushes
+void design_finish_edit(struct design *d, const char *what); // commits when something changed
+// With the budget held: the FFN widths of the unlocked layers outside first..last make up for an
+// edit. False with the reason when they cannot; spec is then to be thrown away.
+bool design_make_up(struct design *d, int first, int last, char *why);
+// The shape that gives and takes is the present one.
+void design_hold_here(struct design *d);
+// Puts the locked layers back where the present state has them.
+void design_keep_locked(struct design *d);
+
+#endif
