@@ -1,6 +1,8 @@
 // Editing a profile, saving it and launching a run of it, without a terminal.
 #include "tests/t.h"
 
+#include <math.h>
+
 #include "engine/buf.h"
 #include "engine/file.h"
 #include "engine/run.h"
@@ -108,6 +110,55 @@ static void undo_returns_every_state_exactly(void **state)
         assert_memory_equal(&d->spec.model, &at[i], sizeof at[i]);
     }
     assert_false(design_redo(d));
+}
+
+static void a_locked_layer_never_moves(void **state)
+{
+    uint32_t seed = 11;
+    char why[DESIGN_WHY];
+
+    (void)state;
+    desk_open("profiles/A/crown18.yaml");
+    struct design *d = desk_app.design;
+    struct model_spec before = d->spec.model;
+
+    desk_keys("lllL0");
+    for (int i = 0; i < 400; i++) {
+        desk_random_edit(&seed);
+        if (i % 20 == 0)
+            design_match(d, "ffn params 170M", why);
+        for (int lane = 0; lane < LANE_COUNT; lane++)
+            assert_int_equal(d->spec.model.lane[lane][3], before.lane[lane][3]);
+    }
+    assert_true(d->at > 50);
+}
+
+static void a_held_budget_stays_met(void **state)
+{
+    char why[DESIGN_WHY];
+
+    (void)state;
+    desk_open("profiles/A/crown18.yaml");
+    struct design *d = desk_app.design;
+    // one step of an FFN width of this profile, in parameters; the solver ends within half of it
+    double step = 3.0 * d->spec.model.d_model * d->spec.model.ffn_step;
+
+    assert_false(design_hold(d, why)); // there is no budget yet
+    assert_true(design_set_budget(d, "params 180M", why));
+    assert_true(design_hold(d, why));
+    for (int i = 0; i < 60; i++) {
+        int layer = i * 7 % d->spec.model.n_layers, width;
+
+        design_move(d, layer);
+        width = ffn(layer);
+        if (design_step(d, i % 3 ? 1 : -1, why))
+            assert_int_not_equal(ffn(layer), width);
+        assert_true(fabs((double)d->count.total - 180e6) <= step / 2);
+    }
+    while (design_undo(d))
+        ;
+    assert_false(design_dirty(d));
+    assert_false(d->previewing);
 }
 
 static void every_state_is_a_valid_profile_with_its_own_counts(void **state)
@@ -458,6 +509,8 @@ int main(void)
         cmocka_unit_test(typed_values_are_numbers_factors_and_sums),
         cmocka_unit_test(an_illegal_move_says_why),
         cmocka_unit_test(undo_returns_every_state_exactly),
+        cmocka_unit_test(a_locked_layer_never_moves),
+        cmocka_unit_test(a_held_budget_stays_met),
         cmocka_unit_test(every_state_is_a_valid_profile_with_its_own_counts),
         cmocka_unit_test(an_edit_after_undo_forgets_the_redone),
         cmocka_unit_test(a_shape_is_previewed_and_left_without_a_trace),
