@@ -92,6 +92,10 @@ void profile_print_keys(FILE *out);
 // Returns 0 or -1.
 int profile_save(const char *path, const struct spec *spec, struct err *err);
 
+// Puts back a text that stood at path when the profile was *spec. It is read back like profile_save().
+int profile_restore(const char *path, const char *text, size_t len, const struct spec *spec,
+                    struct err *err);
+
 // What profile_save() would do to the file that is at path: *keeps_text is false when its whole
 // text would be replaced by the resolved profile; returns how many keys change their values, -1
 // when it is not a valid profile (and would not be replaced).

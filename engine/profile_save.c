@@ -356,6 +356,16 @@ int profile_save_changes(const char *path, const struct spec *spec, bool *keeps_
     return changes;
 }
 
+int profile_restore(const char *path, const char *text, size_t len, const struct spec *spec,
+                    struct err *err)
+{
+    char *real = realpath(path, NULL);
+    int rc = file_write_atomic(real ? real : path, text, len, err);
+
+    free(real);
+    return rc < 0 ? rc : read_back(path, spec, err);
+}
+
 int profile_save(const char *path, const struct spec *spec, struct err *err)
 {
     char *real = realpath(path, NULL); // a link stays a link

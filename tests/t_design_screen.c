@@ -246,7 +246,7 @@ static int bar_height(int layer_column)
         const struct cell *cell = &desk_canvas.cell[row * desk_canvas.cols + layer_column];
 
         if (cell->role == ROLE_BAR || cell->role == ROLE_BAR_CURSOR)
-            n += cell->ch == 0x2588                       ? 8
+            n += cell->ch == 0x2588 || cell->ch == 0x2592 ? 8 // kv heads are shaded
                  : cell->ch > 0x2580 && cell->ch < 0x2588 ? (int)(cell->ch - 0x2580)
                                                           : 0;
     }

@@ -97,8 +97,7 @@ static void escape_then_digit_is_a_function_key(void **state)
 static void what_is_no_key_is_swallowed_whole(void **state)
 {
     static const char *const sequences[] = {
-        "\033[<0;10;5M",
-        "\033[<35;210;44m",
+        "\033[<35;210;44M", // motion without a button
         "\033[I",
         "\033[O",
         "\033[?62;22c",
@@ -206,9 +205,43 @@ static void random_bytes_never_hang_or_give_strange_keys(void **state)
         }
         int n = keys_of(bytes, sizeof bytes, 1 + round % 9, keys, 400);
         for (int i = 0; i < n; i++)
-            assert_in_range(keys[i], 1, K_PASTE);
+            assert_in_range(keys[i], 1, K_MOUSE);
         assert_int_equal(in.raw.len, 0);
     }
+}
+
+static void mouse_reports_say_what_and_where(void **state)
+{
+    static const struct {
+        const char *bytes;
+        struct mouse want;
+    } cases[] = {
+        {"\033[<0;1;1M", {.kind = MOUSE_PRESS, .button = MOUSE_LEFT, .row = 0, .col = 0}},
+        {"\033[<0;200;60m", {.kind = MOUSE_RELEASE, .button = MOUSE_LEFT, .row = 59, .col = 199}},
+        {"\033[<34;12;7M", {.kind = MOUSE_DRAG, .button = MOUSE_RIGHT, .row = 6, .col = 11}},
+        {"\033[<36;12;7M", {.kind = MOUSE_DRAG, .shift = true, .row = 6, .col = 11}},
+        {"\033[<64;3;4M", {.kind = MOUSE_WHEEL, .wheel = 1, .row = 3, .col = 2}},
+        {"\033[<65;3;4M", {.kind = MOUSE_WHEEL, .wheel = -1, .row = 3, .col = 2}},
+    };
+    static const char *const strange[] = {
+        "\033[<0;0;1M", "\033[<35;3;4M", "\033[<66;3;4M", "\033[<0;1M", "\033[<M",
+        "\033[<0;99999;1M", "\033[<0;1;1;1M", "\033[<128;1;1M", "\033[M !!",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct mouse *want = &cases[i].want;
+
+        expect(cases[i].bytes, 1, (const int[]){K_MOUSE});
+        assert_int_equal(in.mouse.kind, want->kind);
+        assert_int_equal(in.mouse.button, want->button);
+        assert_int_equal(in.mouse.wheel, want->wheel);
+        assert_int_equal(in.mouse.shift, want->shift);
+        assert_int_equal(in.mouse.row, want->row);
+        assert_int_equal(in.mouse.col, want->col);
+    }
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        expect(strange[i], 0, NULL);
 }
 
 static int release(void **state)
@@ -225,6 +258,7 @@ int main(void)
         cmocka_unit_test(escape_alone_is_escape_after_a_while),
         cmocka_unit_test(escape_then_digit_is_a_function_key),
         cmocka_unit_test(what_is_no_key_is_swallowed_whole),
+        cmocka_unit_test(mouse_reports_say_what_and_where),
         cmocka_unit_test(a_paste_is_one_event),
         cmocka_unit_test(text_that_nobody_typed_is_a_paste),
         cmocka_unit_test(keys_in_one_read_stay_keys),

@@ -110,7 +110,8 @@ static void try_environment(const struct environment *e)
     assert_false(sent("\016") || sent("\033(0"));
     assert_int_equal(sent("\033[?1049h"), e->alt);
     assert_int_equal(sent("\033[?2026h"), e->alt);
-    assert_false(sent("\033[?100") || sent("\033]4;")); // no mouse, no palette
+    assert_int_equal(sent("\033[?1002h\033[?1006h"), e->alt); // no mouse without
+    assert_false(sent("\033]4;"));                            // no palette
     pty_send(p, "q");
     assert_int_equal(pty_wait_exit(p), 0);
     assert_false(pty_alt_screen(p));

@@ -145,6 +145,7 @@ void app_draw(struct app *app, struct canvas *c)
     struct rect line = {b.message, 0, 1, c->cols};
 
     app->cols = c->cols;
+    app->body = b.body;
     canvas_clear(c);
     app->screen->draw(app, c, &b.body);
     bars_draw(app, c, &b);
@@ -193,6 +194,9 @@ static bool global_command(struct app *app, enum command cmd)
     case CMD_SUSPEND:
         app->suspend = true;
         return true;
+    case CMD_MOUSE:
+        app->toggle_mouse = true;
+        return true;
     default:
         return cmd != CMD_NONE; // movement where nothing moves
     }
@@ -216,6 +220,23 @@ void app_key(struct app *app, int key, const char *paste)
     if (!global_command(app, cmd))
         app_message(app, ROLE_DIM, "%s does nothing here; ? lists the keys",
                     key == K_PASTE ? "pasted text" : keys_name(key, name));
+}
+
+void app_mouse(struct app *app, const struct mouse *m)
+{
+    struct mouse inside = *m;
+
+    if (app->dialog.kind != DIALOG_NONE || !app->screen->mouse) {
+        if (m->kind == MOUSE_WHEEL)
+            app_key(app, m->wheel > 0 ? K_UP : K_DOWN, "");
+        return;
+    }
+    if (m->kind == MOUSE_PRESS || m->kind == MOUSE_WHEEL)
+        app->message[0] = 0;
+    app->redraw = true;
+    inside.row -= app->body.row;
+    inside.col -= app->body.col;
+    app->screen->mouse(app, &inside, &app->body);
 }
 
 bool app_tick(struct app *app)
@@ -287,6 +308,17 @@ static void answer_signals(struct app *app, struct canvas *c)
     }
 }
 
+static void answer_wishes(struct app *app)
+{
+    if (!app->toggle_mouse)
+        return;
+    app->toggle_mouse = false;
+    term_mouse(!term_has_mouse());
+    app_message(app, ROLE_DIM, "%s",
+                term_has_mouse() ? "the mouse draws; Ctrl-T gives it back to the terminal"
+                                 : "the mouse is the terminal's; Ctrl-T takes it");
+}
+
 static int next_key(const struct app *app)
 {
     term_expect_line(app->dialog.kind == DIALOG_PROMPT || app->dialog.kind == DIALOG_HELP);
@@ -314,8 +346,13 @@ static void loop(struct app *app, struct canvas *c)
         }
         wait_for_something(wait);
         answer_signals(app, c);
-        while (!app->quit && (key = next_key(app)))
-            app_key(app, key, term_paste());
+        while (!app->quit && (key = next_key(app))) {
+            if (key == K_MOUSE)
+                app_mouse(app, term_mouse_event());
+            else
+                app_key(app, key, term_paste());
+        }
+        answer_wishes(app);
         if (wait >= 0 && now_s() >= next_tick) {
             app->redraw = app_tick(app);
             wait = app_wait_ms(app);

@@ -23,8 +23,9 @@ struct app {
     enum role message_role;
     struct form form;
     int cols; // of the last drawing
+    struct rect body; // of the screen, then
     bool quit, redraw;
-    bool suspend, repaint; // wishes for the loop, which owns the terminal
+    bool suspend, repaint, toggle_mouse; // wishes for the loop, which owns the terminal
     struct dialog dialog;
     char edit_dir[SPEC_PATH_SIZE]; // of the run app_edit_run() asks about
 };
@@ -39,6 +40,7 @@ void app_init(struct app *app); // Design on the embedded default
 void app_release(struct app *app);
 void app_draw(struct app *app, struct canvas *c);
 void app_key(struct app *app, int key, const char *paste); // paste: the text of K_PASTE
+void app_mouse(struct app *app, const struct mouse *m);
 bool app_tick(struct app *app);                            // true = something to draw
 int app_wait_ms(struct app *app); // until app_tick() is wanted, -1 = nothing moves
 

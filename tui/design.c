@@ -83,11 +83,12 @@ void design_finish_edit(struct design *d, const char *what)
         design_commit(d, what);
 }
 
-// ---- opening and saving -------------------------------------------------------------------------
+// ---- another profile ----------------------------------------------------------------------------
 
 void design_set_spec(struct design *d, const struct spec *spec, const char *path)
 {
     forget_from(d, 0);
+    design_forget_texts(d);
     d->spec = *spec;
     snprintf(d->path, sizeof d->path, "%s", path);
     d->warnings = 0;
@@ -96,7 +97,7 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     d->selecting = d->previewing = false;
     d->at = -1;
     memset(d->locked, 0, sizeof d->locked);
-    d->hold = false;
+    d->hold = d->pen.down = false;
     design_push(d, "as opened");
     d->saved = d->spec;
     design_recount(d);
@@ -104,166 +105,15 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     snprintf(d->reference_name, sizeof d->reference_name, "%s as opened", spec->name);
 }
 
-static int load(const char *path, struct spec *spec, int *warnings, struct err *err)
-{
-    struct problems problems = {0};
-    int rc = path ? profile_load(path, NULL, 0, spec, &problems)
-                  : profile_parse("default", profile_default_yaml, strlen(profile_default_yaml),
-                                  NULL, 0, spec, &problems);
-
-    *warnings = 0;
-    for (int i = 0; i < problems.n; i++)
-        *warnings += problems.v[i].severity == SEV_WARNING;
-    for (int i = 0; i < problems.n && rc < 0; i++)
-        if (problems.v[i].severity == SEV_ERROR) {
-            const struct problem *p = &problems.v[i];
-
-            *err = p->err;
-            if (p->path[0])
-                snprintf(err->text, sizeof err->text, "%s: %.800s", p->path, p->err.text);
-            break;
-        }
-    problems_release(&problems);
-    return rc;
-}
-
-struct design *design_new(void)
-{
-    struct design *d = xcalloc(1, sizeof *d);
-    struct err err = ERR_INIT;
-    struct spec *spec = xcalloc(1, sizeof *spec);
-    char text[512];
-    int warnings;
-
-    if (load(NULL, spec, &warnings, &err) < 0)
-        BUG("the embedded profile: %s", err_format(&err, text, sizeof text));
-    d->budget.kind = BUDGET_KINDS;
-    design_set_spec(d, spec, "");
-    free(spec);
-    return d;
-}
-
 void design_free(struct design *d)
 {
     if (!d)
         return;
     forget_from(d, 0);
+    design_forget_texts(d);
     free(d->undo);
+    free(d->texts);
     free(d);
-}
-
-int design_open(struct design *d, const char *path, struct err *err)
-{
-    struct spec *spec = xcalloc(1, sizeof *spec);
-    int warnings, rc = load(path, spec, &warnings, err);
-
-    if (rc == 0) {
-        design_set_spec(d, spec, path);
-        d->warnings = warnings;
-    }
-    free(spec);
-    return rc;
-}
-
-bool design_dirty(const struct design *d)
-{
-    return !spec_equal(&d->undo[d->at]->spec, &d->saved);
-}
-
-// Whether the name is only that of the file: nobody chose another.
-static bool name_follows_file(const struct design *d)
-{
-    enum origin_kind kind = d->spec.origin[spec_key_find("name") - spec_keys].kind;
-    char file[SPEC_NAME_SIZE];
-
-    if (kind == ORIGIN_DERIVED)
-        return true;
-    if (!d->path[0])
-        return kind != ORIGIN_NONE;
-    return !strcmp(d->spec.name, profile_file_name(d->path, file));
-}
-
-// In all states: an undo after saving under a new name does not bring the old one back.
-static void rename_profile(struct design *d, const char *name)
-{
-    char old[SPEC_NAME_SIZE];
-
-    snprintf(old, sizeof old, "%s", d->spec.name);
-    snprintf(d->spec.name, sizeof d->spec.name, "%s", name);
-    for (int i = 0; i < d->n_undo; i++)
-        if (!strcmp(d->undo[i]->spec.name, old))
-            snprintf(d->undo[i]->spec.name, sizeof d->undo[i]->spec.name, "%s", name);
-}
-
-// What is written to path: a name that followed the file follows it there.
-static struct spec *spec_for_file(const struct design *d, const char *path)
-{
-    struct spec *spec = xmalloc(sizeof *spec);
-
-    *spec = d->spec;
-    if (strcmp(path, d->path) && name_follows_file(d))
-        profile_file_name(path, spec->name);
-    return spec;
-}
-
-int design_save_changes(const struct design *d, const char *path, bool *keeps_text)
-{
-    struct spec *spec = spec_for_file(d, path);
-    int changes = profile_save_changes(path, spec, keeps_text);
-
-    free(spec);
-    return changes;
-}
-
-int design_save(struct design *d, const char *path, struct err *err)
-{
-    struct spec *spec = spec_for_file(d, path);
-    int rc;
-
-    rc = profile_save(path, spec, err);
-    if (rc == 0) {
-        rename_profile(d, spec->name);
-        if (path != d->path)
-            snprintf(d->path, sizeof d->path, "%s", path);
-        d->saved = d->spec;
-    }
-    free(spec);
-    return rc;
-}
-
-bool design_key_differs(const struct spec_key *key, const struct spec *a, const struct spec *b)
-{
-    int lane = key->type == KEY_LANE ? (int)key->size : 0;
-    const struct lane_source *x = &a->model.source[lane], *y = &b->model.source[lane];
-
-    if (spec_key_equal(key, a, b))
-        return false;
-    if (key->type != KEY_LANE || x->shape != SHAPE_NUMBER || y->shape != SHAPE_NUMBER)
-        return true;
-    return a->model.lane[lane][0] != b->model.lane[lane][0];
-}
-
-bool design_sets(const struct design *d, struct buf *out)
-{
-    const char *space = "";
-
-    for (int i = 0; i < spec_key_count; i++) {
-        const struct spec_key *k = &spec_keys[i];
-        struct buf text = {0};
-        bool is_plain, has_quote;
-
-        if (spec_key_equal(k, &d->saved, &d->spec))
-            continue;
-        profile_value_text(k, &d->spec, &text);
-        is_plain = !strpbrk(text.data, " \t'\"\\$`!*?[]{}()<>|&;#~");
-        has_quote = strchr(text.data, '\'') != NULL;
-        buf_fmt(out, is_plain ? "%s--set %s=%s" : "%s--set '%s=%s'", space, k->path, text.data);
-        buf_release(&text);
-        if (has_quote)
-            return false;
-        space = " ";
-    }
-    return true;
 }
 
 // ---- cursor and selection -----------------------------------------------------------------------
@@ -299,6 +149,7 @@ void design_move(struct design *d, int layer)
 static bool go_to(struct design *d, int at)
 {
     design_preview_end(d);
+    design_pen_cancel(d);
     if (at < 0 || at >= d->n_undo)
         return false;
     d->at = at;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "engine/budget.h"
+#include "engine/buf.h"
 #include "engine/count.h"
 #include "engine/err.h"
 #include "engine/profile.h"
@@ -29,6 +30,22 @@ struct design_budget {
     bool follows_reference; // the target is the reference's value
 };
 
+// What stood in the profile's file when it was *spec: an undo gives it back to the letter.
+struct design_text {
+    struct spec spec;
+    struct buf text;
+};
+
+// A line being drawn: what it has touched, and where it was last (a straight one: where it begins).
+struct design_pen {
+    bool down, straight;
+    int layer;
+    double value;
+    int64_t total;              // parameters when it was put down
+    int top;                    // of the scale drawn on, which stays while the pen is down
+    bool mine[SPEC_MAX_LAYERS]; // layers it set
+};
+
 struct design {
     struct spec spec;
     char path[SPEC_PATH_SIZE]; // "" for the embedded default and for a run's profile
@@ -46,11 +63,14 @@ struct design {
     struct design_state **undo; // oldest first; [at] is the present one
     int n_undo, at;
     struct spec saved;            // what was opened or saved last
+    struct design_text **texts;   // that were in the file at path, newest last
+    int n_texts;
     bool previewing;              // spec holds a preview, not the present state
     bool locked[SPEC_MAX_LAYERS]; // layers that no edit moves
     struct design_budget budget;
     bool hold;                 // other layers make up for every edit
     int held[SPEC_MAX_LAYERS]; // FFN widths whose shape gives and takes while budget is held
+    struct design_pen pen;
     long counts;               // count_model calls, for tests of the work an edit makes
 };
 
@@ -85,6 +105,15 @@ void design_move(struct design *d, int layer);                    // clamped
 // with a reason (why[0]) when some layers could not.
 bool design_step(struct design *d, int steps, char *why);
 bool design_type(struct design *d, const char *text, char *why); // "2304", "*1.1", "+256", "-256"
+// Drawing with a pointer in the lane in hand: from down to up is one edit. The value under the pen
+// becomes the nearest legal one; layers it jumped over lie on the line to there. A straight line goes
+// from where the pen was put down to where it is, and leaves the rest as it was. pen_move is false
+// with the reason when nothing moved, true with a reason when some layers could not. pen_up is false
+// when the line changed nothing.
+void design_pen_down(struct design *d, int layer, double value, int top, bool straight);
+bool design_pen_move(struct design *d, int layer, double value, char *why);
+bool design_pen_up(struct design *d);
+void design_pen_cancel(struct design *d);
 // The whole lane from a generator; the frame of the profile applies.
 bool design_generate(struct design *d, const struct lane_source *source, char *why);
 // Shows the generator without making it an edit, until design_preview_end().

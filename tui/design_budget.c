@@ -225,7 +225,7 @@ static void start_from_held(struct design *d, const bool *still)
     d->spec.model.source[LANE_FFN].shape = SHAPE_LIST; // what it says no longer holds
 }
 
-bool design_make_up(struct design *d, int first, int last, char *why)
+bool design_make_up(struct design *d, const bool *mine, char *why)
 {
     struct solve_request r = {.budget = d->budget.kind, .by = SOLVE_FFN};
     struct err err = ERR_INIT;
@@ -235,7 +235,7 @@ bool design_make_up(struct design *d, int first, int last, char *why)
     if (!d->hold)
         return true;
     for (int i = 0; i < d->spec.model.n_layers; i++)
-        still[i] = d->locked[i] || (i >= first && i <= last);
+        still[i] = d->locked[i] || (mine && mine[i]);
     start_from_held(d, still);
     r.target = design_budget_target(d);
     r.locked = still;
@@ -265,7 +265,7 @@ bool design_hold(struct design *d, char *why)
     }
     d->hold = true;
     design_hold_here(d);
-    if (!design_make_up(d, -1, -1, why)) {
+    if (!design_make_up(d, NULL, why)) {
         d->hold = false;
         design_back(d);
         return false;

@@ -147,6 +147,9 @@ static int lane_top(const struct view *v, enum lane lane)
     const struct design *d = v->d;
     int most = 1, n = d->spec.model.n_layers;
 
+    if (d->pen.down && lane == d->lane)
+        return d->pen.top;
+
     for (int i = 0; i < n; i++) {
         int now = d->spec.model.lane[lane][i], committed = value_of(v, lane, i);
 
@@ -196,6 +199,20 @@ static void draw_bar(struct view *v, const struct rect *r, enum lane lane, int l
         mark_height(v, r, lane, layer, d->spec.model.lane[lane][layer], top, 'o');
 }
 
+// The lower part of a bar of query heads: those with keys and values of their own.
+static void shade_kv(struct view *v, const struct rect *r, int layer, int top)
+{
+    int kv = (int)lround((double)value_of(v, LANE_KV, layer) * r->rows * 8 / top) / 8;
+    int q = (int)lround((double)value_of(v, LANE_HEADS, layer) * r->rows * 8 / top) / 8;
+    enum role role = layer == v->d->cursor ? ROLE_BAR_CURSOR : ROLE_BAR;
+
+    if (kv == 0 && q > 1)
+        kv = 1; // whole cells only, but never none
+    for (int row = 0; row < kv; row++)
+        for (int i = 0; i < v->l->layer_cols; i++)
+            canvas_put(v->c, r, r->rows - 1 - row, column_of(v, layer) - GUTTER + i, role, 0x2592);
+}
+
 static void draw_scale(struct view *v, const struct rect *r, enum lane lane, int top)
 {
     bool in_hand = lane == v->d->lane;
@@ -222,8 +239,17 @@ static void draw_pane(struct view *v, const struct rect *pane, enum lane lane)
     if (r.rows < 1)
         return;
     draw_scale(v, &r, lane, top);
-    for (int layer = v->first; layer < v->first + v->l->visible; layer++)
+    for (int layer = v->first; layer < v->first + v->l->visible; layer++) {
         draw_bar(v, &r, lane, layer, top);
+        if (lane == LANE_HEADS)
+            shade_kv(v, &r, layer, top);
+    }
+    if (lane == LANE_HEADS && r.rows >= 3) {
+        struct rect left = {r.row, v->body->col, r.rows, GUTTER - 1};
+
+        canvas_put(v->c, &left, r.rows - 1, 1, ROLE_BAR, 0x2592);
+        canvas_text(v->c, &left, r.rows - 1, 3, ROLE_DIM, "kv");
+    }
 }
 
 static int digits(int v)
@@ -395,6 +421,64 @@ static int first_layer(const struct design *d, const struct design_layout *l)
     return first < 0 ? 0 : first > most ? most : first;
 }
 
+// ---- what lies where ----------------------------------------------------------------------------
+
+static int layer_at(const struct view *v, int col)
+{
+    int layer = v->first + (col - GUTTER) / (v->l->layer_cols + v->l->gap);
+    int last = v->first + v->l->visible - 1;
+
+    return col < GUTTER ? v->first : layer > last ? last : layer;
+}
+
+static bool in_rect(const struct rect *r, int row, int col)
+{
+    return row >= r->row && row < r->row + r->rows && col >= r->col && col < r->col + r->cols;
+}
+
+// The lane whose bars stand in a pane.
+static enum lane pane_lane(const struct view *v, const struct rect *pane)
+{
+    return pane == &v->l->heads ? LANE_HEADS : v->l->heads.rows > 0 ? LANE_FFN : v->d->lane;
+}
+
+static void spot_in_pane(const struct view *v, const struct rect *pane, int row,
+                         struct design_spot *spot)
+{
+    int height = pane->row + pane->rows - row;
+
+    spot->kind = SPOT_PANE;
+    spot->lane = pane_lane(v, pane);
+    spot->top = lane_top(v, spot->lane);
+    spot->value = height > 0 ? (double)spot->top * height / pane->rows : 0;
+}
+
+struct design_spot design_spot_at(const struct design *d, const struct rect *body, int row, int col)
+{
+    struct design_layout l = design_layout(body->rows, body->cols, d->spec.model.n_layers);
+    struct view v = {.d = d, .l = &l, .body = body, .first = first_layer(d, &l)};
+    struct design_spot spot = {.layer = layer_at(&v, col),
+                               .scrolls = l.visible < d->spec.model.n_layers};
+    bool pen_in_heads = d->pen.down && d->lane == LANE_HEADS && l.heads.rows > 0;
+
+    if (d->pen.down)
+        spot_in_pane(&v, pen_in_heads ? &l.heads : &l.ffn, row, &spot);
+    else if (in_rect(&l.ffn, row, col))
+        spot_in_pane(&v, &l.ffn, row, &spot);
+    else if (in_rect(&l.heads, row, col))
+        spot_in_pane(&v, &l.heads, row, &spot);
+    else if (row == l.axis && row >= 0)
+        spot.kind = SPOT_AXIS;
+    for (int lane = LANE_HEADS; lane < LANE_COUNT && !d->pen.down; lane++)
+        if (row == l.value[lane] && row >= 0 && col < l.ffn.col + l.ffn.cols) {
+            spot.kind = SPOT_VALUE;
+            spot.lane = (enum lane)lane;
+        }
+    return spot;
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
 static void mark_more(struct view *v)
 {
     int row = v->l->axis, last = v->first + v->l->visible;
@@ -424,7 +508,7 @@ void design_draw(const struct design *d, const char *hint, struct canvas *c,
         panel_budget(d, c, &r);
     }
     draw_note(&v, hint);
-    draw_pane(&v, &l.ffn, l.heads.rows > 0 ? LANE_FFN : d->lane);
+    draw_pane(&v, &l.ffn, pane_lane(&v, &l.ffn));
     if (l.heads.rows > 0)
         draw_pane(&v, &l.heads, LANE_HEADS);
     draw_axis(&v);

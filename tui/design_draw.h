@@ -24,6 +24,19 @@ struct design_layout {
 
 struct design_layout design_layout(int rows, int cols, int n_layers);
 
+// What lies at a place of the body.
+struct design_spot {
+    enum { SPOT_NONE, SPOT_PANE, SPOT_VALUE, SPOT_AXIS } kind;
+    enum lane lane; // of a pane or a row of values
+    int layer;      // the nearest one that is shown
+    double value;   // that a bar to this height has, in a pane
+    int top;        // the pane's scale
+    bool scrolls;   // not all layers are shown: another cursor would move them
+};
+
+// While the pen is down the pane is the pen's wherever the pointer is.
+struct design_spot design_spot_at(const struct design *d, const struct rect *body, int row, int col);
+
 // hint: what stands in place of the lane line while something is typed, NULL = nothing.
 void design_draw(const struct design *d, const char *hint, struct canvas *c,
                  const struct rect *body);

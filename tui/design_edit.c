@@ -17,11 +17,13 @@ typedef bool edit_layer(struct design *d, int layer, double amount, char *why);
 static bool edit_range(struct design *d, edit_layer *edit, double amount, char *why)
 {
     char reason[DESIGN_WHY], where[32], what[DESIGN_WHAT];
+    bool mine[SPEC_MAX_LAYERS] = {false};
     int first, last, moved = 0;
 
     why[0] = 0;
     design_range(d, &first, &last);
     for (int i = first; i <= last; i++) {
+        mine[i] = true;
         reason[0] = 0;
         if (d->locked[i])
             snprintf(reason, sizeof reason, "layer %d is locked (L unlocks)", i);
@@ -36,7 +38,7 @@ static bool edit_range(struct design *d, edit_layer *edit, double amount, char *
     }
     if (moved == 0)
         return false;
-    if (!design_make_up(d, first, last, why)) {
+    if (!design_make_up(d, mine, why)) {
         design_back(d);
         return false;
     }
@@ -111,7 +113,7 @@ static bool make_up_lane(struct design *d, char *why)
 {
     if (d->hold && d->lane == LANE_FFN)
         memcpy(d->held, d->spec.model.lane[LANE_FFN], sizeof d->held);
-    return design_make_up(d, -1, -1, why);
+    return design_make_up(d, NULL, why);
 }
 
 static bool generate(struct design *d, const struct lane_source *source, char *why)

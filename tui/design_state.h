@@ -10,9 +10,16 @@ void design_keep_cursor(struct design *d); // within the layers there are
 void design_push(struct design *d, const char *what);        // spec and locked as the newest state
 void design_commit(struct design *d, const char *what);      // recounts, then pushes
 void design_finish_edit(struct design *d, const char *what); // commits when something changed
-// With the budget held: the FFN widths of the unlocked layers outside first..last make up for an
-// edit. False with the reason when they cannot; spec is then to be thrown away.
-bool design_make_up(struct design *d, int first, int last, char *why);
+void design_forget_texts(struct design *d); // what stood in the file
+// With the budget held: the FFN widths of the unlocked layers that are not `mine` (n_layers entries,
+// NULL = none is) make up for an edit. False with the reason when they cannot; spec is then to be
+// thrown away.
+bool design_make_up(struct design *d, const bool *mine, char *why);
+// Sets layers first.. of the lane in hand to the legal values nearest to v[0..n-1]; NAN leaves one,
+// and locked ones stay. With the budget held the layers outside `mine` make up. False with the
+// reason and spec as it was when nothing was set; true with a reason when some could not be.
+bool design_set_layers(struct design *d, int first, int n, const double *v, const bool *mine,
+                       char *why);
 // The shape that gives and takes is the present one.
 void design_hold_here(struct design *d);
 // Puts the locked layers back where the present state has them.

@@ -1,10 +1,10 @@
 #include "tui/input.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/keys.h"
 #include "tui/utf8.h"
 
 enum { ESC = 0x1b, BEL = 0x07, MAX_SEQUENCE = 256 };
@@ -55,6 +55,35 @@ static int letter_key(char c)
     return c >= 'P' && c <= 'S' ? K_F1 + (c - 'P') : SWALLOWED;
 }
 
+// "ESC [ < buttons ; column ; row M", m for a release. Bits of buttons: 0-1 which, 2 shift, 5 moves,
+// 6 wheel. Motion without a button is not asked for and not of use.
+static int parse_mouse(struct input *in, const char *s, size_t n)
+{
+    char text[32], final;
+    int bits, col, row;
+
+    if (n >= sizeof text)
+        return SWALLOWED;
+    memcpy(text, s, n);
+    text[n] = 0;
+    if (sscanf(text, "%d;%d;%d%c", &bits, &col, &row, &final) != 4 || bits < 0 || col < 1 ||
+        row < 1 || col > 9999 || row > 9999 || (final != 'M' && final != 'm'))
+        return SWALLOWED;
+    in->mouse = (struct mouse){.shift = bits & 4, .row = row - 1, .col = col - 1};
+    if (bits & 64) {
+        if (final == 'm' || (bits & 3) > 1)
+            return SWALLOWED; // sideways
+        in->mouse.kind = MOUSE_WHEEL;
+        in->mouse.wheel = bits & 3 ? -1 : 1;
+        return K_MOUSE;
+    }
+    if ((bits & 3) == 3 || bits > 63)
+        return SWALLOWED;
+    in->mouse.kind = final == 'm' ? MOUSE_RELEASE : bits & 32 ? MOUSE_DRAG : MOUSE_PRESS;
+    in->mouse.button = bits & 3;
+    return K_MOUSE;
+}
+
 // "ESC [ parameters final". *used is the sequence's length.
 static int parse_csi(struct input *in, const char *s, size_t n, size_t *used)
 {
@@ -78,8 +107,10 @@ static int parse_csi(struct input *in, const char *s, size_t n, size_t *used)
         *used = 6;
         return n < 6 ? NEED_MORE : SWALLOWED;
     }
-    if (s[2] >= '<' && s[2] <= '?')
-        return SWALLOWED; // SGR mouse, answers to queries
+    if (s[2] == '<')
+        return parse_mouse(in, s + 3, i + 1 - 3);
+    if (s[2] > '<' && s[2] <= '?')
+        return SWALLOWED; // answers to queries
     if (s[i] == '~' && atoi(s + 2) == 200) {
         in->in_paste = true;
         buf_reset(&in->paste);

@@ -1,7 +1,7 @@
 // Bytes from a terminal to keys. Knows the sequences of xterm, the Linux console, rxvt, screen and
-// the VT family at once, so it does not matter what TERM says. Everything it does not know (mouse
-// reports, focus reports, answers to queries) is swallowed whole: no part of a sequence is ever
-// taken for a key. Any thread.
+// the VT family at once, so it does not matter what TERM says. Everything it does not know (old
+// mouse reports, focus reports, answers to queries) is swallowed whole: no part of a sequence is
+// ever taken for a key. Any thread.
 #ifndef TUI_INPUT_H
 #define TUI_INPUT_H
 
@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "engine/buf.h"
+#include "tui/keys.h"
 
 enum {
     INPUT_ESC_MS = 50,      // a lone Esc waits this long for the rest of a sequence
@@ -20,6 +21,7 @@ struct input { // zero-initialise
     struct buf raw, paste;
     bool in_paste, in_string;
     bool was_text; // the last read was text that nobody typed
+    struct mouse mouse; // of the last K_MOUSE
 };
 
 void input_feed(struct input *in, const void *bytes, size_t n);

@@ -20,6 +20,8 @@ const struct key_binding key_table[] = {
      "paint the whole screen again"},
     {CTX_GLOBAL, CMD_SUSPEND, K_CTRL('Z'), 0, 0, "Ctrl-Z", NULL, 0, "everywhere",
      "back to the shell; fg returns"},
+    {CTX_GLOBAL, CMD_MOUSE, K_CTRL('T'), 0, 0, "Ctrl-T", NULL, 0, "everywhere",
+     "mouse on or off; off, the terminal selects text"},
     {CTX_GLOBAL, CMD_CANCEL, K_ESC, 0, 0, "Esc", NULL, 0, "everywhere", "one step back"},
     {CTX_GLOBAL, CMD_QUIT, 'q', 0, 0, "q", "Quit", 2, "everywhere",
      "leave the workbench; runs go on"},

@@ -1,4 +1,5 @@
-// The one key table: dispatch, the bottom bar and the help screen are made from it.
+// The one key table: dispatch, the bottom bar and the help screen are made from it. And what the
+// mouse does, as the program sees it.
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
@@ -32,8 +33,17 @@ enum {
     K_F9,
     K_F10,
     K_PASTE, // text pasted into the terminal: term_paste()
+    K_MOUSE, // term_mouse_event()
 };
 #define K_CTRL(c) ((c)&0x1f)
+
+struct mouse {
+    enum { MOUSE_PRESS, MOUSE_DRAG, MOUSE_RELEASE, MOUSE_WHEEL } kind;
+    enum { MOUSE_LEFT, MOUSE_MIDDLE, MOUSE_RIGHT } button; // not of a wheel
+    int wheel;                                             // 1 up, -1 down
+    bool shift;
+    int row, col; // of the screen, from 0
+};
 
 enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_FORM, CTX_COUNT };
 
@@ -47,6 +57,7 @@ enum command {
     CMD_QUIT,
     CMD_REPAINT,
     CMD_SUSPEND,
+    CMD_MOUSE, // reports on or off
     // movement, shared by the screens
     CMD_LEFT,
     CMD_RIGHT,

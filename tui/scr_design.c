@@ -8,6 +8,7 @@
 #include "tui/app.h"
 #include "tui/design.h"
 #include "tui/design_draw.h"
+#include "tui/design_mouse.h"
 #include "tui/launch.h"
 
 enum { SHELL_MARGIN = 11 }; // columns around the command in the bottom line
@@ -448,6 +449,10 @@ static bool keeping(struct app *app, enum command cmd)
 
 static bool command(struct app *app, enum command cmd)
 {
+    if (app->design->pen.down && cmd == CMD_CANCEL)
+        design_pen_cancel(app->design);
+    else
+        design_pen_up(app->design); // a key ends the line
     return movement(app->design, cmd) || editing(app, cmd) || budgeting(app, cmd) ||
            keeping(app, cmd);
 }
@@ -491,6 +496,7 @@ const struct screen screen_design = {
     .context = CTX_DESIGN,
     .draw = draw,
     .command = command,
+    .mouse = design_mouse,
     .shell = shell,
     .status = status,
 };

@@ -15,6 +15,9 @@ struct screen {
     void (*enter)(struct app *app); // becomes visible; may be NULL
     void (*draw)(struct app *app, struct canvas *c, const struct rect *body);
     bool (*command)(struct app *app, enum command cmd); // false: not handled
+    // A mouse report, row and column relative to the body; NULL: a wheel is Up and Down, the rest
+    // does nothing.
+    void (*mouse)(struct app *app, const struct mouse *m, const struct rect *body);
     bool (*tick)(struct app *app);         // new data? true = redraw; NULL: never changes by itself
     const char *(*shell)(struct app *app); // the command that does the same, for the bottom line
     // Milliseconds until tick() is wanted next, -1 = not before a key; NULL: 500 (when there is a

@@ -38,6 +38,7 @@ static struct {
     struct input input;
     double last_byte; // when input last came
     bool into_line;   // a line is being typed
+    bool mouse;       // wanted
     struct term_stats stats;
 } term;
 
@@ -82,6 +83,14 @@ static void add_capability(char *out, const char *name)
     out[n] = 0;
 }
 
+static const char mouse_on[] = "\033[?1002h\033[?1006h"; // buttons and drags, as SGR reports
+static const char mouse_off[] = "\033[?1002l\033[?1006l";
+
+static bool can_mouse(void)
+{
+    return term.modern && capability("kmous");
+}
+
 static void set_sequences(void)
 {
     char enter[SEQUENCE_SIZE] = "", leave[SEQUENCE_SIZE] = "";
@@ -91,6 +100,10 @@ static void set_sequences(void)
         strcat(enter, "\033[?2004h");
         strcat(leave, "\033[?2026l\033[?2004l");
     }
+    if (can_mouse())
+        strcat(leave, mouse_off);
+    if (can_mouse() && term.mouse)
+        strcat(enter, mouse_on);
     if (capability("csr"))
         strcat(leave, "\033[r");
     add_capability(leave, "sgr0");
@@ -212,6 +225,7 @@ int term_open(const struct term_options *o, struct err *err)
     drop_frame(); // its start sequence: ours is written at every start, after ctrl-Z too
     term.open = true;
     term.modern = capability("smcup") != NULL;
+    term.mouse = true;
     set_sequences();
     set_curses_modes();
     set_colors(o->max_color);
@@ -420,6 +434,26 @@ int term_key_wait_ms(void)
 const char *term_paste(void)
 {
     return term.input.paste.data ? term.input.paste.data : "";
+}
+
+const struct mouse *term_mouse_event(void)
+{
+    return &term.input.mouse;
+}
+
+void term_mouse(bool on)
+{
+    if (!can_mouse())
+        return;
+    term.mouse = on;
+    set_sequences(); // for the next ctrl-Z
+    buf_str(&term.out, on ? mouse_on : mouse_off);
+    term_flush();
+}
+
+bool term_has_mouse(void)
+{
+    return term.open && can_mouse() && term.mouse;
 }
 
 bool term_lost(void)

@@ -32,6 +32,11 @@ int term_read_key(void);              // next key or 0 when none is waiting; K_*
 int term_key_wait_ms(void);           // until a lone Esc is sure to be one, -1 = nothing half-read
 void term_expect_line(bool expected); // a line is being typed: unmarked pastes are input
 const char *term_paste(void);         // text of the last K_PASTE
+const struct mouse *term_mouse_event(void); // the last K_MOUSE
+// Whether the terminal reports the mouse; while it does, it selects text only with Shift. Off, it is
+// as if there was none. Nothing happens where terminfo knows no mouse.
+void term_mouse(bool on);
+bool term_has_mouse(void); // reported now
 bool term_lost(void);                 // the other side hung up
 void term_suspend(void);              // ctrl-Z: restore, stop, set up again on continue
 
