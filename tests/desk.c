@@ -82,6 +82,14 @@ void desk_random_edit(uint32_t *seed)
                                         "g\025reverse 3 1\n",
                                         "g\025broken\n",
                                         "R",
+                                        "r",
+                                        "M",
+                                        "i",
+                                        "~",
+                                        "y",
+                                        "p",
+                                        "G",
+                                        "D13.5\n",
                                         "$",
                                         "0"};
 

@@ -297,7 +297,7 @@ static void help_is_the_key_table(void **state)
     (void)state;
     desk_open(NULL);
     desk_keys("?");
-    desk_draw(60, 100, true);
+    desk_draw(100, 100, true);
     for (int i = 0; i < key_table_count; i++)
         if (help_applies(&key_table[i], CTX_DESIGN) && !desk_shows(key_table[i].help))
             fail_msg("help does not show '%s'", key_table[i].help);

@@ -31,13 +31,18 @@ struct bars bars_layout(int rows, int cols)
     return b;
 }
 
+static bool is_over_design(const struct screen *s)
+{
+    return s == &screen_form || s == &screen_history;
+}
+
 static void draw_tabs(struct app *app, struct canvas *c, const struct rect *r)
 {
     const char *status = app->screen->status ? app->screen->status(app) : "";
     int col = r->cols >= 50 ? 1 + canvas_text(c, r, 0, 1, ROLE_TITLE, "lathe") + 2 : 0;
 
     for (int i = 0; i < N_SCREENS; i++) {
-        bool active = screens[i] == (app->screen == &screen_form ? &screen_design : app->screen);
+        bool active = screens[i] == (is_over_design(app->screen) ? &screen_design : app->screen);
 
         // brackets and number stand for the colour where there is none
         col += canvas_fmt(c, r, 0, col, active ? ROLE_TITLE : ROLE_DIM,

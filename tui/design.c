@@ -146,7 +146,7 @@ void design_move(struct design *d, int layer)
 
 // ---- undo and reference -------------------------------------------------------------------------
 
-static bool go_to(struct design *d, int at)
+bool design_go(struct design *d, int at)
 {
     design_preview_end(d);
     design_pen_cancel(d);
@@ -160,12 +160,12 @@ static bool go_to(struct design *d, int at)
 
 bool design_undo(struct design *d)
 {
-    return go_to(d, d->at - 1);
+    return design_go(d, d->at - 1);
 }
 
 bool design_redo(struct design *d)
 {
-    return go_to(d, d->at + 1);
+    return design_go(d, d->at + 1);
 }
 
 void design_pin(struct design *d)

@@ -105,6 +105,31 @@ void design_move(struct design *d, int layer);                    // clamped
 // with a reason (why[0]) when some layers could not.
 bool design_step(struct design *d, int steps, char *why);
 bool design_type(struct design *d, const char *text, char *why); // "2304", "*1.1", "+256", "-256"
+// The range in the lane in hand, or the whole lane where the range is one layer. False with the reason
+// when nothing changed, true with a reason when some layers could not.
+enum span {
+    SPAN_REVERSE, // the last value first
+    SPAN_MIRROR,  // the second half becomes the first, reversed
+    SPAN_RAMP,    // a straight line from the first value to the last
+    SPAN_SMOOTH,  // a quarter of each neighbour and half of its own; the ends stay
+};
+bool design_span(struct design *d, enum span op, char *why);
+
+struct design_copy { // zero-initialise
+    enum lane lane;
+    int n;
+    double v[SPEC_MAX_LAYERS];
+};
+void design_copy(const struct design *d, struct design_copy *out); // the range
+// Into the selection, stretched to its length, or from the cursor on as far as there are layers.
+bool design_paste(struct design *d, const struct design_copy *c, char *why);
+// "[2304, 2048]", "ffn_width: [2304, 2048]" to a copy; of the lane in hand where none is named. False
+// when it is no list of numbers.
+bool design_copy_parse(const struct design *d, const char *text, struct design_copy *out);
+// A profile in digits from the cursor on: each sets a layer to so many tenths of top, '.' leaves it.
+bool design_digits(struct design *d, const char *text, int top, char *why);
+bool design_preview_digits(struct design *d, const char *text, int top, char *why);
+
 // Drawing with a pointer in the lane in hand: from down to up is one edit. The value under the pen
 // becomes the nearest legal one; layers it jumped over lie on the line to there. A straight line goes
 // from where the pen was put down to where it is, and leaves the rest as it was. pen_move is false
@@ -137,6 +162,7 @@ void design_lock(struct design *d); // the range: locks, or unlocks when all of 
 bool design_match(struct design *d, const char *text, char *why);
 bool design_preview_match(struct design *d, const char *text, char *why);
 
+bool design_go(struct design *d, int at); // to a state of the undo list; false: there is none
 bool design_undo(struct design *d);
 bool design_redo(struct design *d);
 void design_pin(struct design *d); // the present profile becomes the reference

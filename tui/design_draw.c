@@ -57,6 +57,8 @@ static void fit_rows(struct design_layout *l, int rows)
         l->detail = --bottom;
     if (rows >= 19)
         l->bracket = --bottom;
+    if (rows >= 20)
+        l->gate = --bottom;
     for (int lane = LANE_REUSE; rows >= 12 && lane >= LANE_HEADS; lane--)
         l->value[lane] = --bottom;
     if (rows >= 4)
@@ -76,7 +78,8 @@ static void fit_rows(struct design_layout *l, int rows)
 
 struct design_layout design_layout(int rows, int cols, int n_layers)
 {
-    struct design_layout l = {.totals = 0, .budget = -1, .note = -1, .axis = -1, .bracket = -1, .detail = -1};
+    struct design_layout l = {.totals = 0, .budget = -1, .note = -1, .axis = -1,
+                              .gate = -1, .bracket = -1, .detail = -1};
     int right;
 
     for (int lane = 0; lane < LANE_COUNT; lane++)
@@ -159,6 +162,11 @@ static int lane_top(const struct view *v, enum lane lane)
             most = d->reference.model.lane[lane][i];
     }
     return nice_top(most);
+}
+
+int design_scale(const struct design *d, enum lane lane)
+{
+    return lane_top(&(struct view){.d = d}, lane);
 }
 
 // Rows of r counted from below in which a value's top stands, 0 = the lowest.
@@ -339,6 +347,23 @@ static void draw_values(struct view *v, enum lane lane)
     }
 }
 
+// Mirrored layers share the gate of the earlier one.
+static void draw_gates(struct view *v)
+{
+    const struct design *d = v->d;
+    int n = d->spec.model.n_layers;
+
+    if (v->l->gate < 0)
+        return;
+    canvas_text(v->c, v->body, v->l->gate, 0, ROLE_DIM, " gate");
+    for (int i = v->first; i < v->first + v->l->visible; i++) {
+        uint32_t ch = !d->spec.gate.enabled ? '.' : i < n / 2 ? 'g' : '"';
+
+        canvas_put(v->c, v->body, v->l->gate, number_column(v, i),
+                   ch == '.' ? ROLE_DIM : ROLE_TEXT, ch);
+    }
+}
+
 static void draw_locks(struct view *v)
 {
     bool any = false;
@@ -514,6 +539,7 @@ void design_draw(const struct design *d, const char *hint, struct canvas *c,
     draw_axis(&v);
     for (int lane = LANE_HEADS; lane < LANE_COUNT; lane++)
         draw_values(&v, (enum lane)lane);
+    draw_gates(&v);
     draw_bracket(&v);
     mark_more(&v);
     rest_cursor(&v);

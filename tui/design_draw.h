@@ -14,6 +14,7 @@ struct design_layout {
     struct rect ffn, heads;  // bars; heads.rows 0 = one pane for the lane in hand
     int axis;                // layer numbers
     int value[LANE_COUNT];   // rows of numbers; LANE_FFN has none
+    int gate;                // which layers have one
     int bracket;             // the selection and the locks, below their layers
     int detail;              // the cursor's layer in one line
     struct rect panel;       // the cursor's layer in full, cols 0 = none
@@ -36,6 +37,8 @@ struct design_spot {
 
 // While the pen is down the pane is the pen's wherever the pointer is.
 struct design_spot design_spot_at(const struct design *d, const struct rect *body, int row, int col);
+
+int design_scale(const struct design *d, enum lane lane); // the value at the top of its bars
 
 // hint: what stands in place of the lane line while something is typed, NULL = nothing.
 void design_draw(const struct design *d, const char *hint, struct canvas *c,

@@ -45,7 +45,7 @@ struct mouse {
     int row, col; // of the screen, from 0
 };
 
-enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_FORM, CTX_COUNT };
+enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_FORM, CTX_HISTORY, CTX_COUNT };
 
 enum command {
     CMD_NONE,
@@ -79,6 +79,15 @@ enum command {
     CMD_SELECT_ALL,
     CMD_CANCEL,
     CMD_GENERATOR,
+    CMD_COPY,
+    CMD_PASTE,
+    CMD_REVERSE,
+    CMD_MIRROR,
+    CMD_RAMP,
+    CMD_SMOOTH,
+    CMD_DIGITS,
+    CMD_GATES,
+    CMD_HISTORY,
     CMD_LOCK,
     CMD_BUDGET,
     CMD_HOLD,

@@ -4,40 +4,21 @@
 #include <string.h>
 
 #include "engine/buf.h"
-#include "engine/file.h"
 #include "tui/app.h"
 #include "tui/design.h"
 #include "tui/design_draw.h"
 #include "tui/design_mouse.h"
+#include "tui/design_prompt.h"
 #include "tui/launch.h"
 
 enum { SHELL_MARGIN = 11 }; // columns around the command in the bottom line
 
-static char hint[DESIGN_WHY]; // below the totals while a shape is typed
-
 static void draw(struct app *app, struct canvas *c, const struct rect *body)
 {
-    design_draw(app->design, hint[0] ? hint : NULL, c, body);
+    design_draw(app->design, design_hint(), c, body);
 }
 
 // ---- edits --------------------------------------------------------------------------------------
-
-// After an edit: what it did to the total, or why not.
-static void report(struct app *app, bool done, const char *why, int64_t before)
-{
-    const struct design *d = app->design;
-    double change = (double)(d->count.total - before);
-    char where[48], number[UNIT_SIZE];
-
-    if (!done) {
-        app_message(app, ROLE_WARN, "%s", why);
-        return;
-    }
-    design_range_words(d, where, sizeof where);
-    app_message(app, why[0] ? ROLE_WARN : ROLE_DIM, "%s of %s: %s%s parameters%s%s",
-                lane_name(d->lane), where, change < 0 ? "-" : "+",
-                unit_count(number, change < 0 ? -change : change), why[0] ? "; but " : "", why);
-}
 
 static void step(struct app *app, int steps)
 {
@@ -45,26 +26,7 @@ static void step(struct app *app, int steps)
     char why[DESIGN_WHY];
     bool done = design_step(app->design, steps, why);
 
-    report(app, done, why, before);
-}
-
-static void value_typed(struct app *app, const char *text)
-{
-    int64_t before = app->design->count.total;
-    char why[DESIGN_WHY] = "";
-
-    if (text[0])
-        report(app, design_type(app->design, text, why), why, before);
-}
-
-static void ask_value(struct app *app)
-{
-    char label[128], where[48];
-
-    design_range_words(app->design, where, sizeof where);
-    snprintf(label, sizeof label, "%s of %s (2304, *1.1, +256):", lane_name(app->design->lane),
-             where);
-    app_prompt(app, label, "", value_typed);
+    design_report(app, done, why, before);
 }
 
 static void go_in_time(struct app *app, bool moved, const char *what)
@@ -77,120 +39,95 @@ static void go_in_time(struct app *app, bool moved, const char *what)
         app_message(app, ROLE_DIM, "nothing to %s", what);
 }
 
-// ---- shapes -------------------------------------------------------------------------------------
+// ---- spans --------------------------------------------------------------------------------------
 
-static void shape_changed(struct app *app, const char *text)
-{
-    struct design *d = app->design;
-    struct lane_source source;
-    char why[DESIGN_WHY] = "";
+static struct design_copy copied; // whatever design it came from
 
-    design_preview_end(d);
-    hint[0] = 0;
-    if (!text)
-        return;
-    if (!shape_parse(text, &source, why) || !design_preview(d, &source, why))
-        snprintf(hint, sizeof hint, "%s", why);
-    else if (d->spec.model.frame.mode != FRAME_NONE)
-        snprintf(hint, sizeof hint,
-                 "preview: o   (the profile's frame sets both ends)   Enter applies");
-    else
-        snprintf(hint, sizeof hint, "preview: o   Enter applies, Esc leaves");
-}
-
-static void shape_typed(struct app *app, const char *text)
-{
-    struct design *d = app->design;
-    int64_t before;
-    struct lane_source source;
-    char why[DESIGN_WHY] = "", number[UNIT_SIZE];
-    double change;
-
-    design_preview_end(d);
-    hint[0] = 0;
-    before = d->count.total;
-    if (!shape_parse(text, &source, why) || !design_generate(d, &source, why)) {
-        app_message(app, ROLE_WARN, "%s", why);
-        return;
-    }
-    change = (double)(d->count.total - before);
-    app_message(app, ROLE_DIM, "%s is %s now: %s%s parameters", lane_name(d->lane), text,
-                change < 0 ? "-" : "+", unit_count(number, change < 0 ? -change : change));
-}
-
-static void ask_shape(struct app *app)
+// What was done, or why not; what could not be done beside.
+static void say(struct app *app, bool done, const char *why)
 {
     const struct design *d = app->design;
-    struct lane_source shape;
-    char initial[96];
 
-    if (d->lane != LANE_FFN && d->lane != LANE_HEADS) {
-        app_message(app, ROLE_WARN, "%s takes no shape; = sets a value, V selects all layers",
-                    lane_name(d->lane));
-        return;
+    if (!done)
+        app_message(app, ROLE_WARN, "%s", why);
+    else
+        app_message(app, why[0] ? ROLE_WARN : ROLE_DIM, "%s%s%s", d->undo[d->at]->what,
+                    why[0] ? "; but " : "", why);
+}
+
+static void copy(struct app *app)
+{
+    char where[48];
+
+    design_copy(app->design, &copied);
+    design_range_words(app->design, where, sizeof where);
+    app_message(app, ROLE_DIM, "copied the %s of %s; p pastes", lane_name(copied.lane), where);
+}
+
+static void paste(struct app *app)
+{
+    char why[DESIGN_WHY];
+    bool done = design_paste(app->design, &copied, why);
+
+    say(app, done, why);
+}
+
+static void span(struct app *app, enum span op)
+{
+    char why[DESIGN_WHY];
+    bool done = design_span(app->design, op, why);
+
+    say(app, done, why);
+}
+
+static void toggle_gates(struct app *app)
+{
+    struct design *d = app->design;
+    char why[DESIGN_WHY] = "";
+    bool on = !d->spec.gate.enabled;
+
+    if (!design_set_key(d, spec_key_find("gate.enabled"), on ? "true" : "false", why))
+        app_message(app, ROLE_WARN, "no gates: %s", why);
+    else
+        app_message(app, ROLE_DIM, "gates %s%s%s", on ? "on" : "off", why[0] ? ": " : "", why);
+}
+
+static bool spanning(struct app *app, enum command cmd)
+{
+    switch (cmd) {
+    case CMD_COPY:
+        copy(app);
+        return true;
+    case CMD_PASTE:
+        paste(app);
+        return true;
+    case CMD_REVERSE:
+        span(app, SPAN_REVERSE);
+        return true;
+    case CMD_MIRROR:
+        span(app, SPAN_MIRROR);
+        return true;
+    case CMD_RAMP:
+        span(app, SPAN_RAMP);
+        return true;
+    case CMD_SMOOTH:
+        span(app, SPAN_SMOOTH);
+        return true;
+    case CMD_DIGITS:
+        design_ask_digits(app);
+        return true;
+    case CMD_GATES:
+        toggle_gates(app);
+        return true;
+    case CMD_HISTORY:
+        app_show(app, &screen_history);
+        return true;
+    default:
+        return false;
     }
-    design_shape(d, &shape);
-    shape_format(&shape, initial, sizeof initial);
-    app_prompt_live(
-        app, d->lane == LANE_FFN ? "shape, times d_model:" : "shape, times d_model/head:", initial,
-        shape_typed, shape_changed);
 }
 
 // ---- budget -------------------------------------------------------------------------------------
-
-static void match_changed(struct app *app, const char *text)
-{
-    char why[DESIGN_WHY] = "";
-
-    design_preview_end(app->design);
-    hint[0] = 0;
-    if (!text)
-        return;
-    design_preview_match(app->design, text, why);
-    snprintf(hint, sizeof hint, "%s", why);
-}
-
-static void match_typed(struct app *app, const char *text)
-{
-    char why[DESIGN_WHY] = "";
-    bool done;
-
-    design_preview_end(app->design);
-    hint[0] = 0;
-    done = design_match(app->design, text, why);
-    app_message(app, done ? ROLE_TEXT : ROLE_WARN, "%s", why);
-}
-
-// The budget line's target, or else the reference's parameters.
-static void ask_match(struct app *app)
-{
-    const struct design *d = app->design;
-    bool has = d->budget.kind != BUDGET_KINDS;
-    char initial[64];
-
-    snprintf(initial, sizeof initial, "%s %s%s", solve_names[d->lane == LANE_HEADS],
-             budget_rows[has ? d->budget.kind : BUDGET_PARAMS].name, has ? "" : " reference");
-    app_prompt_live(app, "match (ffn heads depth width tokens):", initial, match_typed,
-                    match_changed);
-}
-
-static void budget_typed(struct app *app, const char *text)
-{
-    char why[DESIGN_WHY] = "";
-
-    if (!design_set_budget(app->design, text, why))
-        app_message(app, ROLE_WARN, "%s", why);
-    else if (app->design->budget.kind == BUDGET_KINDS)
-        app_message(app, ROLE_DIM, "no budget");
-    else
-        app_message(app, ROLE_DIM, "m matches it, B holds it while you draw");
-}
-
-static void ask_budget(struct app *app)
-{
-    app_prompt(app, "budget (params non-embedding flops train-flops memory kv; none):", "params reference",
-               budget_typed);
-}
 
 static void hold(struct app *app)
 {
@@ -221,10 +158,10 @@ static bool budgeting(struct app *app, enum command cmd)
         lock(app);
         return true;
     case CMD_MATCH:
-        ask_match(app);
+        design_ask_match(app);
         return true;
     case CMD_BUDGET:
-        ask_budget(app);
+        design_ask_budget(app);
         return true;
     case CMD_HOLD:
         hold(app);
@@ -232,108 +169,6 @@ static bool budgeting(struct app *app, enum command cmd)
     default:
         return false;
     }
-}
-
-// ---- files --------------------------------------------------------------------------------------
-
-static void save_to(struct app *app, const char *path)
-{
-    struct err err = ERR_INIT;
-    char text[1600], name[SPEC_NAME_SIZE];
-
-    snprintf(name, sizeof name, "%s", app->design->spec.name);
-    if (design_save(app->design, path, &err) < 0)
-        app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
-    else if (strcmp(name, app->design->spec.name))
-        app_message(app, ROLE_TEXT, "saved %s; its name, and its runs', is %s now", path,
-                    app->design->spec.name);
-    else
-        app_message(app, ROLE_TEXT, "saved %s", path);
-}
-
-static void replace(struct app *app)
-{
-    save_to(app, app->dialog.edit.text);
-}
-
-static void save_as_typed(struct app *app, const char *path)
-{
-    bool keeps_text = false;
-    char *lines;
-    int changes;
-
-    if (!path[0])
-        return;
-    if (!file_exists(path) || !strcmp(path, app->design->path)) {
-        save_to(app, path);
-        return;
-    }
-    changes = design_save_changes(app->design, path, &keeps_text);
-    if (changes < 0) {
-        save_to(app, path); // says why it does not
-        return;
-    }
-    if (keeps_text)
-        lines = xasprintf("%s exists.\nIts values of %d key%s change; the rest of its text stays.",
-                          path, changes, changes == 1 ? "" : "s");
-    else
-        lines = xasprintf("%s is another profile, %d key%s differ%s.\n"
-                          "! The whole file is replaced by this profile;\n"
-                          "! its comments and layout are lost.",
-                          path, changes, changes == 1 ? "" : "s", changes == 1 ? "s" : "");
-    app_confirm_careful(app, "Replace this file?", lines, replace);
-    free(lines);
-}
-
-static void ask_save(struct app *app)
-{
-    const struct design *d = app->design;
-    char initial[SPEC_PATH_SIZE];
-
-    if (d->path[0])
-        snprintf(initial, sizeof initial, "%s", d->path);
-    else
-        snprintf(initial, sizeof initial, "%s.yaml", d->spec.name);
-    app_prompt(app, "save as:", initial, save_as_typed);
-}
-
-static void save(struct app *app)
-{
-    if (app->design->path[0])
-        save_to(app, app->design->path);
-    else
-        ask_save(app);
-}
-
-static void open_typed(struct app *app, const char *path)
-{
-    struct err err = ERR_INIT;
-    char text[1600];
-
-    if (!path[0])
-        return;
-    if (design_open(app->design, path, &err) < 0)
-        app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
-    else if (app->design->warnings > 0)
-        app_message(app, ROLE_WARN, "opened %s; lathe check %s lists %d warning%s", path, path,
-                    app->design->warnings, app->design->warnings == 1 ? "" : "s");
-    else
-        app_message(app, ROLE_TEXT, "opened %s", path);
-}
-
-static void ask_open(struct app *app)
-{
-    app_prompt(app, "open profile:", app->design->path[0] ? app->design->path : "profiles/",
-               open_typed);
-}
-
-static void open_profile(struct app *app)
-{
-    if (design_dirty(app->design))
-        app_confirm(app, "Open another profile?",
-                    "The changes of this one are not saved (w saves).", ask_open);
-    else
-        ask_open(app);
 }
 
 // ---- keys ---------------------------------------------------------------------------------------
@@ -404,10 +239,10 @@ static bool editing(struct app *app, enum command cmd)
         step(app, -4);
         return true;
     case CMD_SET_VALUE:
-        ask_value(app);
+        design_ask_value(app);
         return true;
     case CMD_GENERATOR:
-        ask_shape(app);
+        design_ask_shape(app);
         return true;
     case CMD_UNDO:
         go_in_time(app, design_undo(d), "undo");
@@ -428,13 +263,13 @@ static bool keeping(struct app *app, enum command cmd)
         app_message(app, ROLE_DIM, "all differences are against this profile now");
         return true;
     case CMD_SAVE:
-        save(app);
+        design_ask_to_save(app);
         return true;
     case CMD_SAVE_AS:
-        ask_save(app);
+        design_ask_save(app);
         return true;
     case CMD_OPEN:
-        open_profile(app);
+        design_ask_open(app);
         return true;
     case CMD_FORM:
         app_show(app, &screen_form);
@@ -453,8 +288,8 @@ static bool command(struct app *app, enum command cmd)
         design_pen_cancel(app->design);
     else
         design_pen_up(app->design); // a key ends the line
-    return movement(app->design, cmd) || editing(app, cmd) || budgeting(app, cmd) ||
-           keeping(app, cmd);
+    return movement(app->design, cmd) || editing(app, cmd) || spanning(app, cmd) ||
+           budgeting(app, cmd) || keeping(app, cmd);
 }
 
 // With the edits as --set when that is a command that can be read here as a whole.

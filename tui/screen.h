@@ -26,7 +26,7 @@ struct screen {
     const char *(*status)(struct app *app); // at the right of the top line; may be NULL
 };
 
-// screen_form stands over Design and counts as it.
-extern const struct screen screen_form, screen_design, screen_monitor, screen_runs;
+// screen_form and screen_history stand over Design and count as it.
+extern const struct screen screen_form, screen_history, screen_design, screen_monitor, screen_runs;
 
 #endif

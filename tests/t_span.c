@@ -1,0 +1,198 @@
+// Edits of whole spans, digits, gates and the history, as typed in the workbench.
+#include "tests/t.h"
+
+#include <math.h>
+
+#include "engine/profile.h"
+#include "tests/desk.h"
+#include "tui/design.h"
+
+static const char profile[] = "model:\n"
+                              "  d_model: 256\n"
+                              "  n_layers: 8\n"
+                              "  head_dim: 32\n"
+                              "  ffn_width: [64, 128, 192, 256, 320, 384, 640, 512]\n"
+                              "  n_heads: 8\n"
+                              "  ffn_step: 64\n"
+                              "  vocab: 257\n";
+
+static void open_small(void)
+{
+    t_write(t_path("small.yaml"), profile);
+    desk_open(t_path("small.yaml"));
+    desk_draw(30, 100, true);
+}
+
+static void expect_widths(const int *want)
+{
+    for (int i = 0; i < 8; i++)
+        if (desk_app.design->spec.model.lane[LANE_FFN][i] != want[i])
+            fail_msg("layer %d: %d, not %d", i, desk_app.design->spec.model.lane[LANE_FFN][i],
+                     want[i]);
+}
+#define WIDTHS(...) expect_widths((const int[]){__VA_ARGS__})
+
+static void without_a_selection_the_whole_lane_is_meant(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("r");
+    WIDTHS(512, 640, 384, 320, 256, 192, 128, 64);
+    desk_keys("uM");
+    WIDTHS(64, 128, 192, 256, 256, 192, 128, 64);
+    desk_keys("ui");
+    WIDTHS(64, 128, 192, 256, 320, 384, 448, 512);
+    desk_keys("u~"); // 6: (384 + 1280 + 512) / 4 = 544, to 512 (nearer than 576? 32 each: smaller)
+    WIDTHS(64, 128, 192, 256, 320, 448, 512, 512);
+    desk_keys("u");
+    WIDTHS(64, 128, 192, 256, 320, 384, 640, 512);
+    assert_int_equal(desk_app.design->at, 0);
+}
+
+static void a_selection_is_all_that_moves(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("llvllr"); // 2-4
+    WIDTHS(64, 128, 320, 256, 192, 384, 640, 512);
+    desk_keys("r");
+    WIDTHS(64, 128, 192, 256, 320, 384, 640, 512);
+    desk_keys("i");
+    assert_true(strstr(desk_app.message, "already") != NULL);
+    assert_int_equal(desk_app.design->at, 2);
+}
+
+static void copies_go_where_the_cursor_is(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("vlly"); // 64 128 192
+    desk_keys("\033$hp");
+    WIDTHS(64, 128, 192, 256, 320, 384, 64, 128); // the third has no layer
+    assert_true(strstr(desk_app.message, "the last 1 of 3") != NULL);
+    desk_keys("u0vllllp"); // stretched over 0-4
+    WIDTHS(64, 64, 128, 128, 192, 384, 640, 512);
+    desk_keys("\033\tp");
+    assert_true(strstr(desk_app.message, "ffn width, this lane is heads") != NULL);
+}
+
+static void lists_of_numbers_are_copies(void **state)
+{
+    struct design_copy c;
+
+    (void)state;
+    open_small();
+    assert_true(design_copy_parse(desk_app.design, " [2304, 2048, 1k]\n", &c));
+    assert_int_equal(c.n, 3);
+    assert_int_equal(c.lane, LANE_FFN);
+    assert_near(c.v[1], 2048, 0);
+    assert_true(design_copy_parse(desk_app.design, "n_heads: [9, 12]", &c));
+    assert_int_equal(c.lane, LANE_HEADS);
+    assert_false(design_copy_parse(desk_app.design, "[1, two]", &c));
+    assert_false(design_copy_parse(desk_app.design, "", &c));
+    assert_false(design_copy_parse(desk_app.design, "ffn_width: {shape: crown}", &c));
+}
+
+static void digits_draw_tenths_of_the_scale(void **state)
+{
+    (void)state;
+    open_small(); // the scale ends at 640
+    desk_keys("lD15.9");
+    desk_draw(30, 100, true);
+    assert_true(desk_shows("preview"));
+    WIDTHS(64, 64, 320, 256, 576, 384, 640, 512);
+    desk_keys("\033");
+    WIDTHS(64, 128, 192, 256, 320, 384, 640, 512);
+    desk_keys("D15.9\n");
+    WIDTHS(64, 64, 320, 256, 576, 384, 640, 512);
+    assert_int_equal(desk_app.design->at, 1);
+    desk_keys("D12345678\n"); // one more than there are layers from here on
+    assert_true(strstr(desk_app.message, "1 to 7 digits") != NULL);
+    assert_int_equal(desk_app.design->at, 1);
+}
+
+static void locked_layers_stay_in_every_span(void **state)
+{
+    static const char *const keys[] = {"r", "M", "i", "~", "D0000000\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        open_small();
+        desk_keys("llL0");
+        desk_keys(keys[i]);
+        assert_int_equal(desk_app.design->spec.model.lane[LANE_FFN][2], 192);
+    }
+}
+
+static void a_held_budget_is_met_after_every_span(void **state)
+{
+    char why[DESIGN_WHY];
+
+    (void)state;
+    open_small();
+    assert_true(design_set_budget(desk_app.design, "params reference", why));
+    desk_keys("B");
+    double target = (double)desk_app.design->count.total;
+
+    desk_keys("vlllr"); // 0-3: 4-7 make up
+    assert_true(fabs((double)desk_app.design->count.total - target) <= 3.0 * 256 * 64 / 2);
+    desk_keys("\0330vlD90\n");
+    assert_true(fabs((double)desk_app.design->count.total - target) <= 3.0 * 256 * 64 / 2);
+}
+
+static void gates_go_on_and_off(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("G");
+    assert_true(desk_app.design->spec.gate.enabled);
+    desk_draw(30, 100, true);
+    assert_true(desk_shows(" gate"));
+    desk_keys("G");
+    assert_false(desk_app.design->spec.gate.enabled);
+    desk_keys("uu");
+    assert_false(desk_app.design->spec.gate.enabled);
+}
+
+static void the_history_lists_and_walks_all_edits(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("kr");
+    desk_keys("lk");
+    assert_int_equal(desk_app.design->at, 3);
+    desk_keys("U");
+    for (int size = 0; size < 3; size++) {
+        desk_draw(size == 0 ? 24 : 30, size == 2 ? 40 : 80, true);
+        assert_true(desk_shows("as opened"));
+        assert_true(desk_shows("reverse ffn width of layer"));
+    }
+    desk_keys("kk");
+    assert_int_equal(desk_app.design->at, 1);
+    WIDTHS(128, 128, 192, 256, 320, 384, 640, 512);
+    desk_keys("\033"); // back to where it was
+    assert_int_equal(desk_app.design->at, 3);
+    desk_keys("Ukkk\n");
+    assert_int_equal(desk_app.design->at, 0);
+    WIDTHS(64, 128, 192, 256, 320, 384, 640, 512);
+    assert_string_equal(desk_app.screen->title, "Design");
+    assert_int_equal(desk_app.design->n_undo, 4); // nothing is lost until the next edit
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_selection_the_whole_lane_is_meant),
+        cmocka_unit_test(a_selection_is_all_that_moves),
+        cmocka_unit_test(copies_go_where_the_cursor_is),
+        cmocka_unit_test(lists_of_numbers_are_copies),
+        cmocka_unit_test(digits_draw_tenths_of_the_scale),
+        cmocka_unit_test(locked_layers_stay_in_every_span),
+        cmocka_unit_test(a_held_budget_is_met_after_every_span),
+        cmocka_unit_test(gates_go_on_and_off),
+        cmocka_unit_test(the_history_lists_and_walks_all_edits),
+    };
+
+    desk_setup();
+    return cmocka_run_group_tests(tests, NULL, desk_release);
+}
