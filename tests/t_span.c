@@ -82,7 +82,7 @@ static void lists_of_numbers_are_copies(void **state)
 
     (void)state;
     open_small();
-    assert_true(design_copy_parse(desk_app.design, " [2304, 2048, 1k]\n", &c));
+    assert_true(design_copy_parse(desk_app.design, " [2304, 2048, 1024]\n", &c));
     assert_int_equal(c.n, 3);
     assert_int_equal(c.lane, LANE_FFN);
     assert_near(c.v[1], 2048, 0);

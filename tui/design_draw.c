@@ -210,12 +210,14 @@ static void draw_bar(struct view *v, const struct rect *r, enum lane lane, int l
 // The lower part of a bar of query heads: those with keys and values of their own.
 static void shade_kv(struct view *v, const struct rect *r, int layer, int top)
 {
-    int kv = (int)lround((double)value_of(v, LANE_KV, layer) * r->rows * 8 / top) / 8;
-    int q = (int)lround((double)value_of(v, LANE_HEADS, layer) * r->rows * 8 / top) / 8;
+    int kv = (int)lround((double)value_of(v, LANE_KV, layer) * r->rows / top);
+    int q = (int)lround((double)value_of(v, LANE_HEADS, layer) * r->rows * 8 / top); // eighths
     enum role role = layer == v->d->cursor ? ROLE_BAR_CURSOR : ROLE_BAR;
 
-    if (kv == 0 && q > 1)
+    if (kv == 0 && q > 8)
         kv = 1; // whole cells only, but never none
+    if (kv > q / 8)
+        kv = q / 8;
     for (int row = 0; row < kv; row++)
         for (int i = 0; i < v->l->layer_cols; i++)
             canvas_put(v->c, r, r->rows - 1 - row, column_of(v, layer) - GUTTER + i, role, 0x2592);
