@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "engine/buf.h"
-#include "engine/budget.h"
 #include "engine/cli.h"
 #include "engine/confound.h"
 #include "engine/file.h"
+#include "engine/ledger.h"
 #include "engine/variant.h"
 
 // ---- lathe shape --------------------------------------------------------------------------------
@@ -83,22 +83,20 @@ struct side {
     struct count count;
 };
 
-// A budget of both, and b's distance from a's.
 static void print_ledger(const struct side *a, const struct side *b)
 {
     char x[UNIT_SIZE], y[UNIT_SIZE], change[32];
 
     printf("%-14s %22.22s %22.22s\n", "", a->spec.name, b->spec.name);
-    for (int k = 0; k < BUDGET_KINDS; k++) {
-        double va = budget_value((enum budget)k, &a->spec, &a->count);
-        double vb = budget_value((enum budget)k, &b->spec, &b->count);
+    for (int row = 0; row < LEDGER_ROWS; row++) {
+        double va = ledger_value(row, &a->spec, &a->count);
+        double vb = ledger_value(row, &b->spec, &b->count);
 
-        snprintf(change, sizeof change, "%+.2f%%", 100 * (vb - va) / va);
-        printf("%-14s %22s %22s %10s%s\n", budget_rows[k].name, budget_text((enum budget)k, va, x),
-               budget_text((enum budget)k, vb, y), va > 0 ? change : "",
-               fabs(vb - va) > CONFOUND_TOLERANCE * va ? " !" : "");
+        snprintf(change, sizeof change, " %+9.2f%%%s", 100 * (vb - va) / va,
+                 ledger_confounds(row) && fabs(vb - va) > CONFOUND_TOLERANCE * va ? " !" : "");
+        printf("%-14s %22s %22s%s\n", ledger_name(row), ledger_text(row, va, x),
+               ledger_text(row, vb, y), va > 0 ? change : "");
     }
-    printf("%-14s %22d %22d\n", "layers", a->spec.model.n_layers, b->spec.model.n_layers);
 }
 
 static bool layer_differs(const struct side *a, const struct side *b, int i)
@@ -177,10 +175,10 @@ static json_t *ledger_json(const struct side *a, const struct side *b)
 {
     json_t *j = json_object();
 
-    for (int k = 0; k < BUDGET_KINDS; k++)
-        json_object_set_new(j, budget_rows[k].name,
-                            json_pack("[f, f]", budget_value((enum budget)k, &a->spec, &a->count),
-                                      budget_value((enum budget)k, &b->spec, &b->count)));
+    for (int row = 0; row < LEDGER_ROWS; row++)
+        json_object_set_new(j, ledger_name(row),
+                            json_pack("[f, f]", ledger_value(row, &a->spec, &a->count),
+                                      ledger_value(row, &b->spec, &b->count)));
     return j;
 }
 

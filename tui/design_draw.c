@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/buf.h"
+#include "tui/columns.h"
 #include "tui/design_panel.h"
 
 enum {
@@ -17,25 +18,6 @@ enum {
 };
 
 // ---- layout -------------------------------------------------------------------------------------
-
-static void fit_columns(struct design_layout *l, int available, int n_layers)
-{
-    static const struct {
-        int bar, gap;
-    } sizes[] = {{7, 1}, {5, 1}, {3, 1}, {2, 1}, {2, 0}, {1, 0}};
-    size_t i = 0;
-
-    while (i + 1 < sizeof sizes / sizeof *sizes &&
-           (sizes[i].bar + sizes[i].gap) * n_layers > available)
-        i++;
-    l->layer_cols = sizes[i].bar;
-    l->gap = sizes[i].gap;
-    l->visible = available / (l->layer_cols + l->gap);
-    if (l->visible > n_layers)
-        l->visible = n_layers;
-    if (l->visible < 1)
-        l->visible = 1;
-}
 
 static void fit_sides(struct design_layout *l, int rows, int cols)
 {
@@ -80,6 +62,7 @@ struct design_layout design_layout(int rows, int cols, int n_layers)
 {
     struct design_layout l = {.totals = 0, .budget = -1, .note = -1, .axis = -1,
                               .gate = -1, .bracket = -1, .detail = -1};
+    struct columns cols_of_layers;
     int right;
 
     for (int lane = 0; lane < LANE_COUNT; lane++)
@@ -88,7 +71,10 @@ struct design_layout design_layout(int rows, int cols, int n_layers)
     fit_sides(&l, rows, cols);
     fit_rows(&l, rows);
     right = l.panel.cols ? l.panel.col : l.table.cols ? l.table.col : cols;
-    fit_columns(&l, right - GUTTER, n_layers);
+    cols_of_layers = columns_fit(right - GUTTER, n_layers);
+    l.layer_cols = cols_of_layers.bar;
+    l.gap = cols_of_layers.gap;
+    l.visible = cols_of_layers.visible;
     l.ffn.col = l.heads.col = GUTTER;
     l.ffn.cols = l.heads.cols = right - GUTTER > 0 ? right - GUTTER : 0;
     return l;
@@ -129,22 +115,6 @@ static int value_of(const struct view *v, enum lane lane, int layer)
                          : d->spec.model.lane[lane][layer];
 }
 
-// The smallest of 1, 1.25, 1.5, 1.75 times a power of two that holds v: full bars, round ticks, and
-// a scale that stays put while single layers move.
-static int nice_top(int v)
-{
-    int power = 4;
-
-    if (v <= 4)
-        return v > 0 ? v : 1;
-    while (power * 2 <= v)
-        power *= 2;
-    for (int quarters = 4; quarters <= 8; quarters++)
-        if (power / 4 * quarters >= v)
-            return power / 4 * quarters;
-    BUG("no scale for %d", v);
-}
-
 static int lane_top(const struct view *v, enum lane lane)
 {
     const struct design *d = v->d;
@@ -161,7 +131,7 @@ static int lane_top(const struct view *v, enum lane lane)
         if (d->reference.model.n_layers == n && d->reference.model.lane[lane][i] > most)
             most = d->reference.model.lane[lane][i];
     }
-    return nice_top(most);
+    return columns_top(most);
 }
 
 int design_scale(const struct design *d, enum lane lane)
