@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/buf.h"
 #include "engine/budget.h"
@@ -92,6 +93,7 @@ char *ledger_text(int row, double value, char *out)
         return budget_text((enum budget)row, value, out);
     if (value == rint(value))
         return unit_thousands(out, llround(value));
-    snprintf(out, UNIT_SIZE, "%.1f", value);
+    unit_thousands(out, (int64_t)value);
+    snprintf(out + strlen(out), UNIT_SIZE - strlen(out), ".%d", (int)(10 * (value - trunc(value))));
     return out;
 }

@@ -46,7 +46,7 @@ void app_watch_run(struct app *app, const char *run_dir)
     app_show(app, &screen_monitor);
 }
 
-static void edit_run(struct app *app, const char *run_dir)
+void app_edit_run(struct app *app, const char *run_dir)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
     struct err err = ERR_INIT;
@@ -54,28 +54,13 @@ static void edit_run(struct app *app, const char *run_dir)
 
     if (run_load_profile(run_dir, spec, &err) < 0) {
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
-    } else {
+    } else if ((!app->design->path[0] && !design_dirty(app->design)) || tabs_new(app)) {
         design_set_spec(app->design, spec, "");
         app_show(app, &screen_design);
-        app_message(app, ROLE_TEXT, "the profile of %s, as a new design", run_dir);
+        app_message(app, ROLE_TEXT, "the profile of %s, as a new design; [ goes back to the others",
+                    run_dir);
     }
     free(spec);
-}
-
-static void edit_confirmed_run(struct app *app)
-{
-    edit_run(app, app->edit_dir);
-}
-
-void app_edit_run(struct app *app, const char *run_dir)
-{
-    snprintf(app->edit_dir, sizeof app->edit_dir, "%s", run_dir);
-    if (design_dirty(app->design))
-        app_confirm(app, "Leave the present design?",
-                    "Its changes are not saved. The run's profile takes its place.",
-                    edit_confirmed_run);
-    else
-        edit_run(app, run_dir);
 }
 
 void app_confirm(struct app *app, const char *title, const char *lines,
@@ -126,7 +111,7 @@ void app_prompt_live(struct app *app, const char *label, const char *initial,
 void app_init(struct app *app)
 {
     memset(app, 0, sizeof *app);
-    app->design = design_new();
+    tabs_new(app);
     app_show(app, &screen_design);
 }
 
@@ -135,7 +120,7 @@ void app_release(struct app *app)
     launch_free(app->launch);
     monitor_free(app->monitor);
     runs_view_free(app->runs);
-    design_free(app->design);
+    tabs_release(&app->tabs);
     memset(app, 0, sizeof *app);
 }
 
@@ -160,13 +145,18 @@ static void quit_now(struct app *app)
 
 static void quit(struct app *app)
 {
-    if (!design_dirty(app->design)) {
+    int n = tabs_dirty(&app->tabs);
+    char lines[160];
+
+    if (n == 0) {
         quit_now(app);
         return;
     }
-    app_confirm(app, "Leave without saving?",
-                "The design has changes that are not saved (w saves).\nRuns go on in any case.",
-                quit_now);
+    snprintf(lines, sizeof lines, "%s changes that are not saved (w saves).\nRuns go on in any case.",
+             app->tabs.n == 1 ? "The design has"
+             : n == 1         ? "One of the designs has"
+                              : "Some of the designs have");
+    app_confirm(app, "Leave without saving?", lines, quit_now);
 }
 
 static bool global_command(struct app *app, enum command cmd)
@@ -212,6 +202,10 @@ void app_key(struct app *app, int key, const char *paste)
     app->redraw = true;
     if (app->dialog.kind != DIALOG_NONE) {
         dialog_key(app, key, paste);
+        return;
+    }
+    if (key == K_PASTE && s->paste) {
+        s->paste(app, paste);
         return;
     }
     cmd = keys_find(s->context, key);
@@ -369,26 +363,42 @@ static int fail(const struct err *err, int code)
     return code;
 }
 
-static void greet(struct app *app, const char *profile_path)
+static void greet(struct app *app, int n_profiles)
 {
     int n = app->design->warnings;
 
     if (n > 0)
-        app_message(app, ROLE_WARN, "lathe check %s lists %d warning%s", profile_path, n,
+        app_message(app, ROLE_WARN, "lathe check %s lists %d warning%s", app->design->path, n,
                     n == 1 ? "" : "s");
+    else if (n_profiles > 1)
+        app_message(app, ROLE_DIM, "[ and ] go from design to design, C compares them");
     else
         app_message(app, ROLE_DIM, "move with h l, change with j k, Enter trains it");
 }
 
-static int open_what_was_asked(struct app *app, const char *profile_path, const char *run_id,
-                               struct err *err)
+static int open_profiles(struct app *app, const char *const *profiles, int n, struct err *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && !tabs_new(app))
+            return err_set(err, "%d profiles are more than the %d that can be open at once", n,
+                           TABS_MAX);
+        if (design_open(app->design, profiles[i], err) < 0)
+            return -1;
+    }
+    if (n > 1)
+        tabs_go(app, 1); // to the first
+    return 0;
+}
+
+static int open_what_was_asked(struct app *app, const char *const *profiles, int n_profiles,
+                               const char *run_id, struct err *err)
 {
     char dir[SPEC_PATH_SIZE];
 
-    if (profile_path && design_open(app->design, profile_path, err) < 0)
+    if (open_profiles(app, profiles, n_profiles, err) < 0)
         return -1;
     if (!run_id) {
-        greet(app, profile_path);
+        greet(app, n_profiles);
         return 0;
     }
     if (run_find(run_id, dir, sizeof dir, err) < 0)
@@ -411,7 +421,8 @@ static void say_goodbye(const struct app *app)
                run_state_name(st.state), st.id);
 }
 
-int app_run(const char *profile_path, const char *run_id, const struct term_options *options)
+int app_run(const char *const *profiles, int n_profiles, const char *run_id,
+            const struct term_options *options)
 {
     struct app app;
     struct canvas canvas;
@@ -419,7 +430,7 @@ int app_run(const char *profile_path, const char *run_id, const struct term_opti
     int rows, cols, rc = 0;
 
     app_init(&app);
-    if (open_what_was_asked(&app, profile_path, run_id, &err) < 0) {
+    if (open_what_was_asked(&app, profiles, n_profiles, run_id, &err) < 0) {
         rc = fail(&err, CLI_INPUT);
     } else if (term_open(options, &err) < 0) {
         rc = fail(&err, CLI_USAGE);

@@ -6,16 +6,17 @@
 #include "tui/dialog.h"
 #include "tui/form.h"
 #include "tui/screen.h"
+#include "tui/tabs.h"
 #include "tui/term.h"
 
-struct design;    // design.h
 struct monitor;   // scr_monitor.c
 struct runs_view; // scr_runs.c
 struct launch;    // launch.h
 
 struct app {
     const struct screen *screen;
-    struct design *design;
+    struct tabs tabs;
+    struct design *design; // the tab in hand
     struct monitor *monitor;
     struct runs_view *runs;
     struct launch *launch;
@@ -27,13 +28,13 @@ struct app {
     bool quit, redraw;
     bool suspend, repaint, toggle_mouse; // wishes for the loop, which owns the terminal
     struct dialog dialog;
-    char edit_dir[SPEC_PATH_SIZE]; // of the run app_edit_run() asks about
 };
 
-// Opens the workbench on a profile file (NULL: the embedded default), or watching run_id.
+// Opens the workbench on profile files, each a tab (none: the embedded default), or watching run_id.
 // Returns the process's exit code: 2 when there is no usable terminal, 1 when the profile or the
 // run cannot be read.
-int app_run(const char *profile_path, const char *run_id, const struct term_options *options);
+int app_run(const char *const *profiles, int n_profiles, const char *run_id,
+            const struct term_options *options);
 
 // The workbench without a terminal, as tests drive it: app_run() is these in a loop.
 void app_init(struct app *app); // Design on the embedded default
@@ -49,7 +50,7 @@ void app_message(struct app *app, enum role role, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void app_show(struct app *app, const struct screen *s);
 void app_watch_run(struct app *app, const char *run_dir); // Monitor on that run
-void app_edit_run(struct app *app, const char *run_dir);  // Design on that run's profile
+void app_edit_run(struct app *app, const char *run_dir);  // that run's profile in a tab of its own
 
 // A modal question drawn over the screen. `lines` is free text (\n separated); yes() runs when the
 // person confirms with y or Enter.

@@ -33,7 +33,7 @@ struct bars bars_layout(int rows, int cols)
 
 static bool is_over_design(const struct screen *s)
 {
-    return s == &screen_form || s == &screen_history;
+    return s == &screen_form || s == &screen_history || s == &screen_compare;
 }
 
 static void draw_tabs(struct app *app, struct canvas *c, const struct rect *r)

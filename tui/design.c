@@ -168,6 +168,13 @@ bool design_redo(struct design *d)
     return design_go(d, d->at + 1);
 }
 
+void design_set_reference(struct design *d, const struct spec *spec, const char *name)
+{
+    d->reference = *spec;
+    count_model(spec, &d->reference_count);
+    snprintf(d->reference_name, sizeof d->reference_name, "%s", name);
+}
+
 void design_pin(struct design *d)
 {
     d->reference = d->spec;

@@ -107,13 +107,13 @@ bool design_step(struct design *d, int steps, char *why);
 bool design_type(struct design *d, const char *text, char *why); // "2304", "*1.1", "+256", "-256"
 // The range in the lane in hand, or the whole lane where the range is one layer. False with the reason
 // when nothing changed, true with a reason when some layers could not.
-enum span {
+enum span_op {
     SPAN_REVERSE, // the last value first
     SPAN_MIRROR,  // the second half becomes the first, reversed
     SPAN_RAMP,    // a straight line from the first value to the last
     SPAN_SMOOTH,  // a quarter of each neighbour and half of its own; the ends stay
 };
-bool design_span(struct design *d, enum span op, char *why);
+bool design_span(struct design *d, enum span_op op, char *why);
 
 struct design_copy { // zero-initialise
     enum lane lane;
@@ -166,6 +166,7 @@ bool design_go(struct design *d, int at); // to a state of the undo list; false:
 bool design_undo(struct design *d);
 bool design_redo(struct design *d);
 void design_pin(struct design *d); // the present profile becomes the reference
+void design_set_reference(struct design *d, const struct spec *spec, const char *name);
 
 // "layer 3", "layers 2-5"
 void design_range_words(const struct design *d, char *out, size_t size);

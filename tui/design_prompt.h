@@ -16,5 +16,9 @@ void design_ask_budget(struct app *app);
 void design_ask_to_save(struct app *app); // where it was, or asks
 void design_ask_save(struct app *app);
 void design_ask_open(struct app *app);
+void design_ask_tab(struct app *app);      // one more design
+// Text pasted into the terminal: a list of numbers for a lane, or a whole profile as a new design.
+void design_pasted(struct app *app, const char *text);
+void design_ask_controls(struct app *app); // designs that belong beside this one
 
 #endif

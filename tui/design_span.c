@@ -37,7 +37,7 @@ static bool edit(struct design *d, int first, int n, const double *v, bool previ
 
 // ---- spans --------------------------------------------------------------------------------------
 
-static double moved(const struct design *d, enum span op, int first, int last, int layer)
+static double moved(const struct design *d, enum span_op op, int first, int last, int layer)
 {
     int other = first + last - layer;
     double share = last > first ? (double)(layer - first) / (last - first) : 0;
@@ -57,7 +57,7 @@ static double moved(const struct design *d, enum span op, int first, int last, i
     BUG("span %d", (int)op);
 }
 
-bool design_span(struct design *d, enum span op, char *why)
+bool design_span(struct design *d, enum span_op op, char *why)
 {
     static const char *const names[] = {"reverse", "mirror", "straight line in", "smooth"};
     char what[DESIGN_WHAT];

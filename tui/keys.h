@@ -45,7 +45,7 @@ struct mouse {
     int row, col; // of the screen, from 0
 };
 
-enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_FORM, CTX_HISTORY, CTX_COUNT };
+enum context { CTX_GLOBAL, CTX_DESIGN, CTX_MONITOR, CTX_RUNS, CTX_FORM, CTX_HISTORY, CTX_COMPARE, CTX_COUNT };
 
 enum command {
     CMD_NONE,
@@ -88,6 +88,12 @@ enum command {
     CMD_DIGITS,
     CMD_GATES,
     CMD_HISTORY,
+    CMD_PREV_TAB,
+    CMD_NEXT_TAB,
+    CMD_NEW_TAB,
+    CMD_CLOSE_TAB,
+    CMD_CONTROLS,
+    CMD_COMPARE,
     CMD_LOCK,
     CMD_BUDGET,
     CMD_HOLD,

@@ -11,7 +11,9 @@
 #include "tui/app.h"
 
 struct arguments {
-    const char *profile, *run_id, *runs;
+    const char *profiles[TABS_MAX];
+    int n_profiles;
+    const char *run_id, *runs;
     const char *color;
     struct term_options term;
 };
@@ -20,7 +22,7 @@ static int usage(const char *problem, const char *subject)
 {
     fprintf(stderr,
             "lathe: %s '%s'\n"
-            "usage: lathe [PROFILE] [--run RUN] [--runs DIR] [--color auto|256|16|never]\n"
+            "usage: lathe [PROFILE…] [--run RUN] [--runs DIR] [--color auto|256|16|never]\n"
             "             [--ascii|--utf8]\n"
             "lathe help lists the commands\n",
             problem, subject);
@@ -81,9 +83,9 @@ static int parse(int argc, char **argv, struct arguments *a)
             continue;
         if (argv[i][0] == '-')
             return usage("unknown option, or one without its value", argv[i]);
-        if (a->profile)
-            return usage("one profile at a time, not also", argv[i]);
-        a->profile = argv[i];
+        if (a->n_profiles == TABS_MAX)
+            return usage("eight profiles at a time, not also", argv[i]);
+        a->profiles[a->n_profiles++] = argv[i];
     }
     if (!color_level(a->color, &a->term.max_color))
         return usage("expected --color auto, 256, 16 or never, not", a->color);
@@ -105,5 +107,5 @@ int main(int argc, char **argv)
         return rc;
     if (a.runs)
         runs_set_dir(a.runs);
-    return app_run(a.profile, a.run_id, &a.term);
+    return app_run(a.profiles, a.n_profiles, a.run_id, &a.term);
 }

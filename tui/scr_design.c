@@ -72,7 +72,7 @@ static void paste(struct app *app)
     say(app, done, why);
 }
 
-static void span(struct app *app, enum span op)
+static void span(struct app *app, enum span_op op)
 {
     char why[DESIGN_WHY];
     bool done = design_span(app->design, op, why);
@@ -282,6 +282,43 @@ static bool keeping(struct app *app, enum command cmd)
     }
 }
 
+static void close_tab(struct app *app)
+{
+    if (app->tabs.n == 1)
+        app_message(app, ROLE_DIM, "the only design stays; O opens another in its place");
+    else if (design_dirty(app->design))
+        app_confirm_careful(app, "Close this design?", "Its changes are not saved (w saves).",
+                            tabs_close);
+    else
+        tabs_close(app);
+}
+
+static bool several(struct app *app, enum command cmd)
+{
+    switch (cmd) {
+    case CMD_PREV_TAB:
+        tabs_go(app, -1);
+        return true;
+    case CMD_NEXT_TAB:
+        tabs_go(app, 1);
+        return true;
+    case CMD_NEW_TAB:
+        design_ask_tab(app);
+        return true;
+    case CMD_CLOSE_TAB:
+        close_tab(app);
+        return true;
+    case CMD_CONTROLS:
+        design_ask_controls(app);
+        return true;
+    case CMD_COMPARE:
+        app_show(app, &screen_compare);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool command(struct app *app, enum command cmd)
 {
     if (app->design->pen.down && cmd == CMD_CANCEL)
@@ -289,7 +326,7 @@ static bool command(struct app *app, enum command cmd)
     else
         design_pen_up(app->design); // a key ends the line
     return movement(app->design, cmd) || editing(app, cmd) || spanning(app, cmd) ||
-           budgeting(app, cmd) || keeping(app, cmd);
+           budgeting(app, cmd) || several(app, cmd) || keeping(app, cmd);
 }
 
 // With the edits as --set when that is a command that can be read here as a whole.
@@ -317,13 +354,9 @@ static const char *shell(struct app *app)
 
 static const char *status(struct app *app)
 {
-    static char line[SPEC_NAME_SIZE + SPEC_PATH_SIZE + 8];
-    const struct design *d = app->design;
-    const char *slash = strrchr(d->path, '/');
+    static char line[SPEC_NAME_SIZE + SPEC_PATH_SIZE + 16];
 
-    snprintf(line, sizeof line, "%s%s", d->path[0] ? slash ? slash + 1 : d->path : d->spec.name,
-             design_dirty(d) ? " [+]" : "");
-    return line;
+    return tabs_words(app, line, sizeof line);
 }
 
 const struct screen screen_design = {
@@ -332,6 +365,7 @@ const struct screen screen_design = {
     .draw = draw,
     .command = command,
     .mouse = design_mouse,
+    .paste = design_pasted,
     .shell = shell,
     .status = status,
 };

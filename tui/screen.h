@@ -15,6 +15,7 @@ struct screen {
     void (*enter)(struct app *app); // becomes visible; may be NULL
     void (*draw)(struct app *app, struct canvas *c, const struct rect *body);
     bool (*command)(struct app *app, enum command cmd); // false: not handled
+    void (*paste)(struct app *app, const char *text); // NULL: pasted text does nothing
     // A mouse report, row and column relative to the body; NULL: a wheel is Up and Down, the rest
     // does nothing.
     void (*mouse)(struct app *app, const struct mouse *m, const struct rect *body);
@@ -26,7 +27,7 @@ struct screen {
     const char *(*status)(struct app *app); // at the right of the top line; may be NULL
 };
 
-// screen_form and screen_history stand over Design and count as it.
-extern const struct screen screen_form, screen_history, screen_design, screen_monitor, screen_runs;
+// screen_form, screen_history and screen_compare stand over Design and count as it.
+extern const struct screen screen_form, screen_history, screen_compare, screen_design, screen_monitor, screen_runs;
 
 #endif
