@@ -203,7 +203,7 @@ static void resizing_draws_anew_at_any_size(void **state)
 
 static void what_is_no_key_changes_nothing(void **state)
 {
-    static const char junk[] = "\033[<0;10;5M\033[<0;10;5m\033[M !!\033[I\033[O\033[?62;22c"
+    static const char junk[] = "\033[<0;10;1M\033[<0;10;1m\033[<35;10;5M\033[M !!\033[I\033[O\033[?62;22c"
                                "\033[200~qkKvR\033[201~\033]11;rgb:0/0/0\a\033P1$rq\033\\\033[99~";
     char before[8192];
 
@@ -214,14 +214,14 @@ static void what_is_no_key_changes_nothing(void **state)
     pty_wait_gone(p, "move with");
     snprintf(before, sizeof before, "%s", pty_text(p));
     pty_send(p, junk);
-    pty_wait(p, "pasted text does nothing here");
+    pty_wait(p, "no list of numbers, and no profile");
     pty_send(p, "0");
-    pty_wait_gone(p, "pasted text");
+    pty_wait_gone(p, "and no profile");
     assert_string_equal(pty_text(p), before);
     pty_send(p, "a paste that no terminal marked\rquit? w yes");
-    pty_wait(p, "pasted text does nothing here");
+    pty_wait(p, "no list of numbers, and no profile");
     pty_send(p, "\033[H"); // no text: so soon that would count as more of it
-    pty_wait_gone(p, "pasted text");
+    pty_wait_gone(p, "and no profile");
     assert_string_equal(pty_text(p), before);
 }
 
