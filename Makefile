@@ -9,7 +9,7 @@ DNNL ?= auto
 -include local.mk
 
 # The include order inside engine/: a module may include only modules that stand earlier.
-ENGINE_ORDER := err buf file rng spec gate gen profile param shard loader audit corpus \
+ENGINE_ORDER := err buf file rng spec gate gen hub profile param shard loader audit corpus \
   safetensors ckpt runlog run control model count flops budget ledger solve variant confound weights optim sampler eval probe restore \
   trainer host layer_log follow verdict cli
 

@@ -8,6 +8,7 @@
 
 #include "engine/buf.h"
 #include "engine/file.h"
+#include "engine/hub.h"
 #include "engine/profile_read.h"
 
 // ---- documents ----------------------------------------------------------------------------------
@@ -133,7 +134,9 @@ static void add_bases(struct reading *r, const struct doc *doc)
 static void add_file(struct reading *r, const char *name, const char *text, size_t len, bool is_top)
 {
     int before = r->problems->errors;
-    struct doc *doc = add_doc(r, doc_parse(name, "", text, len, r->problems));
+    struct doc *doc =
+        add_doc(r, hub_is_config(text, len) ? doc_of_hub(name, text, len, r->problems)
+                                            : doc_parse(name, "", text, len, r->problems));
     char *real = realpath(name, NULL);
 
     if (is_top)

@@ -39,7 +39,7 @@ void problems_release(struct problems *p);
 // indented by four blanks. Warnings and notes have the word in front of the path.
 void problems_print(const struct problems *p, FILE *out);
 
-// Reads path (following extends), then applies the n_set "key=value" texts in order.
+// Reads path (following extends), a profile or a hub configuration (see hub.h), then applies the n_set "key=value" texts in order.
 // Problems are added to p, which the caller zeroes before and releases after.
 // Returns 0 when *spec is complete and valid, -1 when at least one error was added. Warnings and
 // notes (aliases of other tools' spellings) may be there in both cases.
@@ -69,8 +69,8 @@ void profile_range_text(const struct spec_key *key, struct buf *out);
 // "crown.yaml:8", "--set 2", "default", "derived", nothing for what was edited.
 void profile_origin_text(const struct spec_key *key, const struct spec *spec, struct buf *out);
 
-// The name a profile in this file has when it gives none: the file's without folders and ending;
-// other characters than a run id may have become '-'. out: SPEC_NAME_SIZE bytes, returned.
+// The name a profile in this file has when it gives none: the file's without folders and ending, of
+// a config.json its folder's; other characters than a run id may have become '-'. out: SPEC_NAME_SIZE bytes, returned.
 char *profile_file_name(const char *file, char *out);
 
 // Full resolved profile: lists only, every key, each with a comment that says where its value came
@@ -88,7 +88,8 @@ void profile_print_keys(FILE *out);
 // Saves an edited spec to path. An existing file keeps its comments and layout: only the values of
 // the keys that differ are replaced in its text (lanes as lists), keys that stand in a file it
 // extends are added; if that is not possible (or the file is new) the resolved profile is written.
-// The result is read back and must equal *spec. A file that is not a valid profile is not replaced.
+// The result is read back and must equal *spec. A file that is not a valid profile is not replaced, nor is a
+// hub configuration.
 // Returns 0 or -1.
 int profile_save(const char *path, const struct spec *spec, struct err *err);
 

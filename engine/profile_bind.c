@@ -212,12 +212,38 @@ static void bind_frame(struct reading *r, const struct spec_key *k, const struct
 
 // ---- derived values -----------------------------------------------------------------------------
 
+// The last part of a path; of a config.json its folder, where all of them have the same name.
+static const char *telling_part(const char *file, size_t *len)
+{
+    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file, *end, *s;
+
+    *len = strlen(base);
+    if (strcmp(base, "config.json") || base - file < 2)
+        return base;
+    for (end = s = base - 1; s > file && s[-1] != '/';)
+        s--;
+    if (s[0] == '.' || s == end)
+        return base;
+    *len = (size_t)(end - s);
+    return s;
+}
+
+static bool is_ending(const char *s, size_t left)
+{
+    static const char *const endings[] = {".yaml", ".yml", ".json"};
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (left == strlen(endings[i]) && !memcmp(s, endings[i], left))
+            return true;
+    return false;
+}
+
 char *profile_file_name(const char *file, char *out)
 {
-    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-    size_t n = 0;
+    size_t n = 0, len;
+    const char *base = telling_part(file, &len);
 
-    for (const char *s = base; *s && strcmp(s, ".yaml") && strcmp(s, ".yml"); s++) {
+    for (const char *s = base; s < base + len && !is_ending(s, len - (size_t)(s - base)); s++) {
         bool is_legal = isalnum((unsigned char)*s) || (n && strchr("._-", *s));
 
         if (n + 1 < SPEC_NAME_SIZE)

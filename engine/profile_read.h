@@ -110,6 +110,10 @@ struct doc *doc_parse(const char *name, const char *prefix, const char *text, si
 struct doc *doc_of_text(const char *name, const char *prefix, const char *text, struct problems *p);
 void doc_free(struct doc *doc);
 
+// ---- profile_hub.c ----
+// The same for a hub configuration; positions are those of its fields.
+struct doc *doc_of_hub(const char *name, const char *text, size_t len, struct problems *p);
+
 // ---- profile_slots.c ----
 // Puts every key of a document into its slot. Unknown, refused and repeated keys are reported.
 void slots_add(struct reading *r, const struct doc *doc, int group);

@@ -7,6 +7,7 @@
 
 #include "engine/buf.h"
 #include "engine/file.h"
+#include "engine/hub.h"
 #include "engine/profile_read.h"
 
 enum { MAX_ROUNDS = 4 };
@@ -304,6 +305,12 @@ static int read_old(const char *path, struct buf *text, struct err *err)
     struct problems p = {0};
     int rc = file_read(path, PROFILE_MAX_BYTES, text, err);
 
+    if (rc == 0 && hub_is_config(text->data, text->len)) {
+        char name[SPEC_NAME_SIZE];
+
+        rc = err_set(err, "'%s' is a hub configuration and was left alone, save as '%s.yaml'", path,
+                     profile_file_name(path, name));
+    }
     // an empty file holds nothing that could be lost
     if (rc == 0 && text->len > 0 &&
         profile_parse(path, text->data, text->len, NULL, 0, old, &p) < 0)
