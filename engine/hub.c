@@ -321,8 +321,11 @@ static void complain(struct hub_file *f, const struct hub_field *row, const json
     enum hub_level level = row->use == USE_REFUSE ? HUB_ERROR : HUB_WARNING;
     char q[HUB_QUOTE];
 
-    hub_say(f->hub, level, hub_place_of(f, row->name), row->name, "%s: %s", hub_quote(q, v),
-            row->text);
+    if (json_is_object(v) || json_is_array(v))
+        hub_say(f->hub, level, hub_place_of(f, row->name), row->name, "%s", row->text);
+    else
+        hub_say(f->hub, level, hub_place_of(f, row->name), row->name, "%s: %s", hub_quote(q, v),
+                row->text);
 }
 
 // In the table's order: of two fields for one fact the first row wins.

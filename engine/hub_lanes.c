@@ -205,19 +205,26 @@ static void list_unknown(struct hub_file *f, int layer, const char *part, const 
     }
 }
 
+static const json_t *object_in(struct hub_file *f, const char *where, const json_t *v)
+{
+    char q[HUB_QUOTE];
+
+    if (json_is_object(v))
+        return v;
+    hub_say_fact(f, HUB_ERROR, FACT_BLOCKS, where, "expected an object, got %s", hub_quote(q, v));
+    return NULL;
+}
+
 // The part of a layer's block, NULL when it is not there or cannot be said.
 static const json_t *block_part(struct hub_file *f, int layer, const char *part)
 {
-    const json_t *block = json_array_get(f->fact[FACT_BLOCKS], (size_t)layer);
-    const json_t *v = json_object_get(block, part);
-    char where[48], q[HUB_QUOTE];
+    const json_t *block = json_array_get(f->fact[FACT_BLOCKS], (size_t)layer), *v;
+    char where[48];
 
-    if (!json_is_object(v)) {
-        snprintf(where, sizeof where, "[%d].%s", layer, part);
-        hub_say_fact(f, HUB_ERROR, FACT_BLOCKS, where, "expected an object, got %s",
-                     hub_quote(q, v));
+    snprintf(where, sizeof where, "[%d].%s", layer, part);
+    v = object_in(f, where, json_object_get(block, part));
+    if (!v)
         return NULL;
-    }
     list_unknown(f, layer, part, v);
     return is_absent(f, layer, part, v) ? NULL : v;
 }
@@ -276,8 +283,15 @@ static bool read_blocks(struct hub_file *f, struct hub_shape *s)
     if (!has_layers(f, FACT_BLOCKS, s))
         return false;
     for (int i = 0; i < s->n_layers; i++) {
-        is_good &= read_group(f, s, i);
-        is_good &= read_width(f, s, i);
+        char where[32];
+
+        snprintf(where, sizeof where, "[%d]", i);
+        if (object_in(f, where, json_array_get(f->fact[FACT_BLOCKS], (size_t)i))) {
+            is_good &= read_group(f, s, i);
+            is_good &= read_width(f, s, i);
+        } else {
+            is_good = false;
+        }
     }
     return is_good;
 }

@@ -31,6 +31,11 @@ crown18=profiles/A/crown18.yaml
 # 181,906,688 less three steps of 589,824
 check solve_reports_its_residual 0 '+137,216 (+0.076%)' "$LATHE" solve $crown18 --params 180M --out "$dir/s.yaml"
 check solve_writes_a_profile 0 '180,137,216  total' "$LATHE" count "$dir/s.yaml"
+check hub_configurations_are_counted 0 '134,515,008  total' "$LATHE" count tests/hub/SmolLM2-135M/config.json
+check their_differences_are_warnings 0 'warning: rotary_pct: 0.25' "$LATHE" check tests/hub/pythia-160m/config.json
+check they_are_solved 0 'name: SmolLM2-135M' "$LATHE" solve tests/hub/SmolLM2-135M/config.json --params 130M
+printf '{"model_type": "qwen2"}' >"$dir/q.json"
+check what_cannot_be_said_is_named 1 'q.json:1:2: model_type' "$LATHE" count "$dir/q.json"
 check solve_matches_another 0 '181,107,456 of base12' "$LATHE" solve $crown18 --match profiles/A/base12.yaml --out "$dir/s.yaml"
 check solve_prints_json 0 '"residual": 137216.0' "$LATHE" solve $crown18 --params 180M --json
 check solve_by_tokens 0 'one optimizer step' "$LATHE" solve $crown18 --train-flops 5e18 --out "$dir/s.yaml"
