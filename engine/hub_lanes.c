@@ -137,6 +137,12 @@ static bool read_heads(struct hub_file *f, struct hub_shape *s)
     if (f->fact[FACT_HEAD_DIM])
         return hub_whole(f, FACT_HEAD_DIM, "", f->fact[FACT_HEAD_DIM], &s->head_dim);
     heads = s->heads.v[0];
+    for (int i = 1; i < s->n_layers; i++)
+        if (s->heads.v[i] != heads) {
+            hub_say_fact(f, HUB_ERROR, FACT_HEADS, "",
+                         "heads differ by layer and head_dim is missing: their width is unknown");
+            return false;
+        }
     s->head_dim = s->d_model / heads;
     if (s->d_model % heads == 0)
         return true;

@@ -192,20 +192,20 @@ static void check_query_scale(struct hub_file *f, const struct hub_shape *s)
 // length of training sequences, which stays the profile's default unless that is too long.
 static void put_context(struct hub_file *f)
 {
-    enum { DEFAULT_SEQ_LEN = 1024 };
+    int usual = atoi(spec_key_find("train.seq_len")->default_text);
     bool is_table = has_key(f->family, "pos: learned");
     int64_t n;
 
     if (!f->fact[FACT_CONTEXT] || !hub_whole(f, FACT_CONTEXT, "", f->fact[FACT_CONTEXT], &n))
         return;
-    if (is_table || n < DEFAULT_SEQ_LEN) {
+    if (is_table || n < usual) {
         put(f->hub, place(f, FACT_CONTEXT), "train:");
         put_whole(f, "seq_len", n, FACT_CONTEXT);
-    } else if (n > DEFAULT_SEQ_LEN) {
+    } else if (n > usual) {
         hub_say_fact(f, HUB_NOTE, FACT_CONTEXT, "",
                      "the longest context is %lld; FLOPs and memory are those of train.seq_len, "
                      "%d by default",
-                     (long long)n, DEFAULT_SEQ_LEN);
+                     (long long)n, usual);
     }
 }
 

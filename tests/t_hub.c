@@ -417,6 +417,9 @@ static void errors_have_a_place(void **state)
                  "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9}",
                  2, 1, "300 layers, at most 256");
     expect_place("{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 8,\n"
+                 "\"num_attention_heads\": [2, 4], \"intermediate_size\": 8, \"vocab_size\": 9}",
+                 2, 1, "their width is unknown");
+    expect_place("{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 8,\n"
                  "\"num_attention_heads\": 3, \"intermediate_size\": 8, \"vocab_size\": 9}",
                  2, 1, "3 heads do not divide hidden_size 8");
     // found by the checks of every profile, in the configuration
