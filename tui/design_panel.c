@@ -16,12 +16,6 @@ struct total {
     const char *unit; // after the count; NULL = bytes
 };
 
-static double memory_of(const struct count *c)
-{
-    return (double)c->weights_bytes + (double)c->gradients_bytes + (double)c->optimizer_bytes +
-           (double)c->activations_bytes;
-}
-
 static char *percent(char *out, size_t size, double now, double before)
 {
     double change = 100 * (now - before) / before;
@@ -81,8 +75,10 @@ void panel_totals(const struct design *d, struct canvas *c, const struct rect *r
         {"non-emb", (double)a->non_embedding, (double)b->non_embedding, ""},
         {"fwd/tok", a->forward_per_token, b->forward_per_token, "F"},
         {"kv/tok", (double)a->kv_bytes_per_token, (double)b->kv_bytes_per_token, NULL},
-        {"train/tok", a->train_per_token, b->train_per_token, "F"},
-        {"memory", memory_of(a), memory_of(b), NULL},
+        {"train run", budget_value(BUDGET_TRAIN_FLOPS, &d->spec, a),
+         budget_value(BUDGET_TRAIN_FLOPS, &d->reference, b), "F"},
+        {"memory", budget_value(BUDGET_MEMORY, &d->spec, a),
+         budget_value(BUDGET_MEMORY, &d->reference, b), NULL},
     };
     int n = (int)(sizeof totals / sizeof *totals);
     int per_row = r->cols >= 6 * 26 ? 6 : r->cols >= 3 * 26 ? 3 : r->cols >= 2 * 20 ? 2 : 1;
