@@ -27,6 +27,19 @@ int compare_layers(const struct tabs *t)
     return most;
 }
 
+int compare_top(const struct tabs *t, enum lane lane)
+{
+    int most = 1;
+
+    for (int i = 0; i < t->n; i++) {
+        const struct model_spec *m = &t->v[i]->spec.model;
+
+        for (int k = 0; k < m->n_layers; k++)
+            most = m->lane[lane][k] > most ? m->lane[lane][k] : most;
+    }
+    return columns_top(most);
+}
+
 static int value(const struct view *v, int tab, int layer)
 {
     return v->t->v[tab]->spec.model.lane[v->lane][layer];
@@ -41,13 +54,10 @@ static struct view make_view(const struct tabs *t, enum lane lane, int cursor, s
                              int available)
 {
     struct view v = {.t = t, .c = c, .lane = lane, .cursor = cursor};
-    int most = 1, last;
+    int last;
 
     v.n_layers = compare_layers(t);
-    for (int i = 0; i < t->n; i++)
-        for (int k = 0; k < t->v[i]->spec.model.n_layers; k++)
-            most = value(&v, i, k) > most ? value(&v, i, k) : most;
-    v.top = columns_top(most);
+    v.top = compare_top(t, lane);
     v.cols = columns_fit(available, v.n_layers);
     last = v.n_layers - v.cols.visible;
     v.first = cursor - v.cols.visible / 2;
@@ -104,11 +114,11 @@ static void draw_scale(const struct view *v, const struct rect *r)
 {
     char text[16];
 
-    snprintf(text, sizeof text, "%d", v->top);
-    canvas_right(v->c, r, 0, GUTTER - 3, ROLE_DIM, text);
+    snprintf(text, sizeof text, "%5d", v->top);
+    canvas_text(v->c, r, 0, 0, ROLE_DIM, text);
     if (r->rows >= 6 && r->rows % 2 == 0 && v->top % 2 == 0) {
-        snprintf(text, sizeof text, "%d", v->top / 2);
-        canvas_right(v->c, r, r->rows / 2, GUTTER - 3, ROLE_DIM, text);
+        snprintf(text, sizeof text, "%5d", v->top / 2);
+        canvas_text(v->c, r, r->rows / 2, 0, ROLE_DIM, text);
     }
 }
 

@@ -12,6 +12,7 @@ void compare_overlay(const struct tabs *t, enum lane lane, int cursor, struct ca
 // A pane for each on one scale.
 void compare_beside(const struct tabs *t, enum lane lane, int cursor, struct canvas *c,
                     const struct rect *r);
-int compare_layers(const struct tabs *t); // of the deepest
+int compare_layers(const struct tabs *t);              // of the deepest
+int compare_top(const struct tabs *t, enum lane lane); // the value at the top of all bars
 
 #endif

@@ -200,11 +200,11 @@ static void draw_scale(struct view *v, const struct rect *r, enum lane lane, int
     static const char *const names[LANE_COUNT] = {"ffn", "heads", "kv", "reuse"};
     char text[16];
 
-    snprintf(text, sizeof text, "%d", top);
-    canvas_right(v->c, &left, 0, GUTTER - 3, ROLE_DIM, text);
+    snprintf(text, sizeof text, "%5d", top);
+    canvas_text(v->c, &left, 0, 0, ROLE_DIM, text);
     if (r->rows >= 6 && r->rows % 2 == 0 && top % 2 == 0) {
-        snprintf(text, sizeof text, "%d", top / 2);
-        canvas_right(v->c, &left, r->rows / 2, GUTTER - 3, ROLE_DIM, text);
+        snprintf(text, sizeof text, "%5d", top / 2);
+        canvas_text(v->c, &left, r->rows / 2, 0, ROLE_DIM, text);
     }
     if (r->rows >= 2)
         canvas_fmt(v->c, &left, 1, 0, in_hand ? ROLE_TITLE : ROLE_DIM, "%s%s", in_hand ? ">" : " ",

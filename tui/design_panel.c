@@ -101,6 +101,15 @@ static void draw_gauge(struct canvas *c, const struct rect *r, int col, int cols
     canvas_put(c, r, 0, col + at, ROLE_CURSOR, 'o');
 }
 
+// Exact as far as the line has room for it.
+static char *short_budget(enum budget b, double v, char *out)
+{
+    enum { MOST = 13 };
+
+    budget_text(b, v, out);
+    return strlen(out) <= MOST ? out : unit_count(out, v);
+}
+
 void panel_budget(const struct design *d, struct canvas *c, const struct rect *r)
 {
     enum { NAME = 1, GAUGE = 60, GAUGE_COLS = 17 };
@@ -117,8 +126,8 @@ void panel_budget(const struct design *d, struct canvas *c, const struct rect *r
     canvas_fmt(c, r, 0, NAME, d->hold ? ROLE_TITLE : ROLE_DIM, "%s %s", d->hold ? "held" : "budget",
                budget_rows[d->budget.kind].name);
     canvas_fmt(c, r, 0, NAME + 21, ROLE_TEXT, "%s of %s",
-               budget_text(d->budget.kind, now, now_text),
-               budget_text(d->budget.kind, target, target_text));
+               short_budget(d->budget.kind, now, now_text),
+               short_budget(d->budget.kind, target, target_text));
     if (now == target)
         canvas_right(c, r, 0, GAUGE - 2, ROLE_TITLE, "exact");
     else

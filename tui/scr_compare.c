@@ -97,7 +97,8 @@ static void draw_legend(const struct tabs *t, struct canvas *c, const struct rec
     int col = 1;
 
     if (view == VIEW_OVERLAY || view == VIEW_BESIDE)
-        col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s, %s  ", view_names[view], lane_name(lane));
+        col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s, %s to %d  ", view_names[view],
+                          lane_name(lane), compare_top(t, lane));
     else
         col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s  ", view_names[view]);
     for (int i = 0; i < t->n && col < r->cols; i++) {
