@@ -267,6 +267,71 @@ static void pasted_text_is_a_lane_or_a_design(void **state)
     assert_true(said("no list of numbers, and no profile"));
 }
 
+// ---- everything at once -------------------------------------------------------------------------
+
+static bool leaves_or_writes(enum command cmd)
+{
+    return cmd == CMD_QUIT || cmd == CMD_SUSPEND || cmd == CMD_LAUNCH || cmd == CMD_SAVE ||
+           cmd == CMD_SAVE_AS || cmd == CMD_WATCH || cmd == CMD_RESUME_RUN || cmd == CMD_DELETE;
+}
+
+static void random_answer(uint32_t *seed)
+{
+    static const char *const answers[] = {"\033", "\n", "y", "9\n", "*1.5\n", "\025all\n",
+                                          "\025params 150M\n", "\025crown 1 3 1\n", "n", "2"};
+
+    desk_keys(answers[desk_random(seed) % (sizeof answers / sizeof *answers)]);
+}
+
+static void random_report(uint32_t *seed)
+{
+    struct mouse m = {.kind = (int)(desk_random(seed) % 4),
+                      .button = (int)(desk_random(seed) % 3),
+                      .wheel = desk_random(seed) % 2 ? 1 : -1,
+                      .row = (int)(desk_random(seed) % 30),
+                      .col = (int)(desk_random(seed) % 100)};
+
+    app_mouse(&desk_app, &m);
+}
+
+static void random_key(uint32_t *seed)
+{
+    const struct key_binding *b = &key_table[desk_random(seed) % (uint32_t)key_table_count];
+
+    if (desk_app.dialog.kind != DIALOG_NONE)
+        random_answer(seed);
+    else if (desk_random(seed) % 4 == 0)
+        random_report(seed);
+    else if ((b->context == desk_app.screen->context || b->context == CTX_GLOBAL) &&
+             !leaves_or_writes(b->command) &&
+             !leaves_or_writes(keys_find(desk_app.screen->context, b->key)))
+        app_key(&desk_app, b->key, "");
+}
+
+static void random_keys_keep_every_design_legal(void **state)
+{
+    uint32_t seed = 11;
+
+    (void)state;
+    desk_open("profiles/A/crown18.yaml");
+    for (int i = 0; i < 12000; i++) {
+        random_key(&seed);
+        if (i % 8)
+            continue;
+        desk_draw(sizes[i / 8 % N_SIZES][0], sizes[i / 8 % N_SIZES][1], i % 16 == 0);
+        for (int tab = 0; tab < desk_app.tabs.n; tab++) {
+            struct design *d = desk_app.tabs.v[tab];
+            struct problems problems = {0};
+            struct count count;
+
+            assert_int_equal(profile_validate(&d->spec, &problems), 0);
+            count_model(&d->spec, &count);
+            assert_int_equal(count.total, d->count.total);
+            problems_release(&problems);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +349,7 @@ int main(void)
         cmocka_unit_test(letters_stand_at_their_heights),
         cmocka_unit_test(nothing_is_cut_at_any_size),
         cmocka_unit_test(pasted_text_is_a_lane_or_a_design),
+        cmocka_unit_test(random_keys_keep_every_design_legal),
     };
 
     desk_setup();
