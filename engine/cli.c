@@ -40,6 +40,14 @@ static const struct cli_option count_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option cost_options[] = {
+    {"check", NULL, "also train some real steps and compare (exit 3: not within 20 %)"},
+    {"backend", "NAME", "auto (default: the CPU, and a GPU where there is one), cpu or cuda"},
+    {"set", "KEY=VALUE", "change one key of the profile; may be repeated"},
+    {"json", NULL, "print JSON"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_option diff_options[] = {
     {"strict", NULL, "exit 3 when something besides the shape differs that forbids a verdict"},
     {"set", "KEY=VALUE", "change one key of both; may be repeated"},
@@ -191,6 +199,9 @@ static const struct cli_option watch_options[] = {
 static const struct cli_command commands[] = {
     {"count", "PROFILE", 1, 1, "parameters, FLOPs and memory, per layer and in total",
      count_options, cmd_count},
+    {"cost", "PROFILE", 1, 1,
+     "what training takes here: speed, time and memory, from seconds of calibration", cost_options,
+     cmd_cost},
     {"check", "PROFILE", 1, 1, "all errors and warnings of a profile in one pass", profile_options,
      cmd_check},
     {"show", "PROFILE", 1, 1, "the resolved profile: every key, lists only", profile_options,

@@ -60,6 +60,7 @@ int cli_start_code(const char *run_dir);
 
 // The commands, one function per row; defined in cmd_*.c. Prototypes stand here, rows in cli.c.
 int cmd_count(const struct cli_command *cmd, int argc, char **argv);
+int cmd_cost(const struct cli_command *cmd, int argc, char **argv);
 int cmd_check(const struct cli_command *cmd, int argc, char **argv);
 int cmd_show(const struct cli_command *cmd, int argc, char **argv);
 int cmd_solve(const struct cli_command *cmd, int argc, char **argv);

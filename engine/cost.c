@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "engine/buf.h"
+#include "engine/count.h"
 #include "engine/shard.h"
 #include "engine/trainer.h"
 #include "kernels/trace.h"
 
 // A calibration takes about this long: one pass, all of them.
-static const double pass_s = 0.5, sample_s = 2.5;
+static const double pass_s = 0.7, sample_s = 2.5;
 enum { LEAST_PASSES = 3, MOST_PASSES = 64 };
 static const double slice_bytes_most = 1 << 30;
 // Of a run's process beside its model, without and with what measures large matrix products.
@@ -47,7 +48,7 @@ struct cost_job {
     char backend[16];
     enum stage stage;
     struct cost cost;
-    double start, sample_start, cpu_start;
+    double spent, sampled, cpu; // seconds: in all steps, in timed ones, of the processor in these
     atomic_bool cancelled;
     atomic_int permille;
 
@@ -220,7 +221,8 @@ static struct layer_time layer_time(const struct cost_job *j, const struct times
 {
     const struct spec *s = &j->spec;
     const struct slice *c = &j->slice;
-    const struct layer_time *low = &t->corner[CORNER_LOW], *attention = &t->corner[CORNER_ATTENTION],
+    const struct layer_time *low = &t->corner[CORNER_LOW],
+                            *attention = &t->corner[CORNER_ATTENTION],
                             *ffn = &t->corner[CORNER_FFN];
     const int *width = s->model.lane[LANE_FFN];
     double a = share(slice_attention_work(s, c->low_attention), slice_attention_work(s, layer),
@@ -252,23 +254,39 @@ static int64_t eval_tokens(const struct spec *s)
 }
 
 // At the start over eight micro-batches, then each interval and at the end.
-static void predict_evaluations(struct cost_job *j, double forward_row)
+void cost_plan(struct cost *c, const struct spec *s)
 {
-    struct cost *c = &j->cost;
-    int64_t rows = (int64_t)j->spec.train.micro_batch_size * j->spec.train.seq_len;
-    int64_t tokens = eval_tokens(&j->spec), every = j->spec.eval.interval;
-    double whole, first;
+    int64_t rows = (int64_t)s->train.micro_batch_size * s->train.seq_len;
+    int64_t tokens = eval_tokens(s), every = s->eval.interval;
+    double whole = c->forward_row_s * (double)((tokens + rows - 1) / rows * rows), first;
 
-    if (tokens == 0)
+    c->steps = spec_total_steps(s);
+    c->tokens = c->steps * spec_tokens_per_step(s);
+    c->seconds_total = (double)c->steps * c->seconds_per_step;
+    c->evaluations = tokens ? c->steps / every + (c->steps % every != 0) : 0;
+    c->seconds_per_eval = tokens > 0 ? whole + gemm_s : NAN;
+    if (tokens <= 0)
         return;
-    c->evaluations = c->steps / every + (c->steps % every != 0);
-    c->seconds_per_eval = NAN;
-    if (tokens < 0)
-        return;
-    whole = forward_row * (double)((tokens + rows - 1) / rows * rows);
-    first = fmin(whole, forward_row * 8 * (double)rows);
-    c->seconds_per_eval = whole + gemm_s;
-    c->seconds_total += first + gemm_s + (double)c->evaluations * c->seconds_per_eval;
+    first = fmin(whole, c->forward_row_s * 8 * (double)rows) + gemm_s;
+    c->seconds_total += first + (double)c->evaluations * c->seconds_per_eval;
+}
+
+// One row's forward pass through the layers; layer_s gets all of the step.
+static double add_layers(struct cost_job *j, const struct times *t, double rows)
+{
+    const struct model_spec *m = &j->spec.model;
+    struct cost *c = &j->cost;
+    double forward = 0;
+
+    c->n_layers = m->n_layers;
+    for (int i = 0; i < m->n_layers; i++) {
+        struct layer_time one = layer_time(j, t, i);
+
+        c->layer_s[i] = rows * count_runs(m, i) * (one.forward + one.backward);
+        c->layers_s += c->layer_s[i];
+        forward += count_runs(m, i) * one.forward;
+    }
+    return forward;
 }
 
 static void predict(struct cost_job *j)
@@ -277,28 +295,19 @@ static void predict(struct cost_job *j)
     struct cost *c = &j->cost;
     struct times t;
     struct model_plan plan;
-    double rows = (double)spec_tokens_per_step(s), forward = 0, backward = 0, eval;
+    double rows = (double)spec_tokens_per_step(s), head, forward;
 
     median_times(j, &t);
-    for (int i = 0; i < s->model.n_layers; i++) {
-        struct layer_time one = layer_time(j, &t, i);
-        double runs = (double)s->model.lane[LANE_REUSE][i] * s->model.block_loops;
-
-        forward += runs * one.forward;
-        backward += runs * one.backward;
-    }
     model_plan(s, model_sizes_of(j->be), &plan);
+    forward = add_layers(j, &t, rows);
+    head = t.head * vocab_scale(j);
     c->embed_s = rows * (t.embed_forward + t.embed_backward);
-    c->layers_s = rows * (forward + backward);
-    c->head_s = rows * t.head * vocab_scale(j);
+    c->head_s = rows * head;
     c->optim_s = t.update * (double)plan.weights / (double)j->be->f32_size;
     c->seconds_per_step = c->embed_s + c->layers_s + c->head_s + c->optim_s;
     c->tokens_per_s = rows / c->seconds_per_step;
-    c->steps = spec_total_steps(s);
-    c->tokens = c->steps * spec_tokens_per_step(s);
-    c->seconds_total = (double)c->steps * c->seconds_per_step;
-    eval = t.embed_forward + forward + t.head * vocab_scale(j) / 3; // one product of three
-    predict_evaluations(j, eval);
+    c->forward_row_s = t.embed_forward + forward + head / 3; // one product of three
+    cost_plan(c, s);
 }
 
 // ---- the job ------------------------------------------------------------------------------------
@@ -366,12 +375,12 @@ static int open_backend(struct cost_job *j, struct err *err)
 
 static int open_slice(struct cost_job *j, struct err *err)
 {
-    double rate = 1e9 * model_gemm_gflops(j->be, 1024, 0.03);
+    double rate = 1e9 * model_gemm_gflops(j->be, 1024, 0.05);
     double bytes = slice_bytes_most, available = j->cost.memory_available;
 
     if (available >= 0 && available / 2 < bytes)
         bytes = available / 2;
-    slice_choose(&j->slice, &j->spec, model_sizes_of(j->be), pass_s * rate / 2, bytes);
+    slice_choose(&j->slice, &j->spec, model_sizes_of(j->be), 0.7 * pass_s * rate, bytes);
     describe_slice(j);
     j->mark = xcalloc((size_t)j->most_marks, sizeof *j->mark);
     if (bench_open(&j->bench, j->be, &j->slice.spec, err) < 0)
@@ -383,7 +392,6 @@ static int open_slice(struct cost_job *j, struct err *err)
 
 static int open_job(struct cost_job *j, struct err *err)
 {
-    j->start = cost_now();
     if (trainer_check(&j->spec, err) < 0 || open_backend(j, err) < 0)
         return -1;
     plan_memory(j);
@@ -399,36 +407,36 @@ static int open_job(struct cost_job *j, struct err *err)
 
 static int sample(struct cost_job *j, struct err *err)
 {
-    double spent;
+    double start = cost_now(), cpu = cost_cpu_seconds();
 
     if (one_pass(j, &j->times[j->n_times], err) < 0)
         return -1;
     j->n_times++;
-    spent = cost_now() - j->sample_start;
-    if (j->n_times < LEAST_PASSES || (spent < sample_s && j->n_times < MOST_PASSES))
+    j->sampled += cost_now() - start;
+    j->cpu += cost_cpu_seconds() - cpu;
+    if (j->n_times < LEAST_PASSES || (j->sampled < sample_s && j->n_times < MOST_PASSES))
         return 1;
-    j->cost.cores = (cost_cpu_seconds() - j->cpu_start) / spent;
+    j->cost.cores = j->cpu / j->sampled;
     j->cost.passes = j->n_times;
     predict(j);
-    j->cost.calibration_s = cost_now() - j->start;
     j->stage = DONE;
     return 0;
 }
 
 static int advance(struct cost_job *j, struct err *err)
 {
-    if (j->stage == OPEN)
+    switch (j->stage) {
+    case OPEN:
         return open_job(j, err);
-    if (j->stage == SAMPLE)
+    case WARM:
+        j->stage = SAMPLE;
+        return one_pass(j, &j->times[0], err) < 0 ? -1 : 1;
+    case SAMPLE:
         return sample(j, err);
-    if (j->stage == DONE)
-        return 0;
-    if (one_pass(j, &j->times[0], err) < 0)
-        return -1;
-    j->stage = SAMPLE;
-    j->sample_start = cost_now();
-    j->cpu_start = cost_cpu_seconds();
-    return 1;
+    case DONE:
+        break;
+    }
+    return 0;
 }
 
 static double done_share(const struct cost_job *j)
@@ -437,14 +445,17 @@ static double done_share(const struct cost_job *j)
         return 1;
     if (j->stage != SAMPLE)
         return j->stage == WARM ? 0.1 : 0;
-    return 0.2 + 0.8 * fmin(1, (cost_now() - j->sample_start) / sample_s);
+    return 0.2 + 0.8 * fmin(1, j->sampled / sample_s);
 }
 
 int cost_step(struct cost_job *j, struct err *err)
 {
+    double start = cost_now();
     int rc = atomic_load(&j->cancelled) ? err_set(err, "the calibration was cancelled")
                                         : advance(j, err);
 
+    j->spent += cost_now() - start;
+    j->cost.calibration_s = j->spent;
     atomic_store(&j->permille, (int)(1000 * done_share(j)));
     if (rc < 1)
         release(j);

@@ -39,15 +39,19 @@ struct cost {
 
     double seconds_per_step, tokens_per_s;
     double embed_s, layers_s, head_s, optim_s; // of one step
-    int64_t steps, tokens;                     // of the planned run
-    int64_t evaluations;
+    int n_layers;
+    double layer_s[SPEC_MAX_LAYERS]; // of layers_s, all repetitions
+    double forward_row_s;            // an evaluation, per token
+    // Of the planned run, set by cost_plan():
+    int64_t steps, tokens;
+    int64_t evaluations;     // after the one at the start
     double seconds_per_eval; // NaN when data.val cannot be read and eval.max_tokens does not say
     double seconds_total;    // steps and evaluations
 
-    double calibration_s;
-    int passes;                   // training steps of the slice that were timed
-    double spread;                // (third - first quartile) / median of them
-    double cores;                 // that this process got on average while they ran
+    double calibration_s; // in cost_step, all of it
+    int passes;           // training steps of the slice that were timed
+    double spread;        // (third - first quartile) / median of them
+    double cores;         // that this process got on average while they ran
     int slice_layers, slice_vocab, slice_seq_len;
     int64_t slice_rows, slice_bytes;
 };
@@ -60,29 +64,39 @@ struct cost_job *cost_new(const struct spec *spec, const char *backend);
 // The next piece of work, at most about half a second: 1 = there is more, 0 = the result is there
 // (also where the model does not fit: nothing is built then), -1 = no such backend, no memory, cancelled.
 int cost_step(struct cost_job *j, struct err *err);
-void cost_cancel(struct cost_job *j);        // any thread: cost_step returns between two layers
+void cost_cancel(struct cost_job *j);           // any thread: cost_step returns between two layers
 double cost_progress(const struct cost_job *j); // any thread: 0 to 1
 const struct cost *cost_result(const struct cost_job *j); // after cost_step returned 0
 void cost_free(struct cost_job *j);
 
+// The planned run anew when only its length, data or evaluations changed: nothing is measured. Opens
+// data.val for its size. Any thread.
+void cost_plan(struct cost *c, const struct spec *spec);
+
 // All of it.
 int cost_predict(const struct spec *spec, const char *backend, struct cost *out, struct err *err);
 
-// Real steps of the whole model on random tokens, to judge a prediction by. Accumulated micro-batches
-// are timed one by one and counted as many as there are.
+// Real steps of the whole model on random tokens, to judge a prediction by: a trial step between two
+// steps of a job meets the same machine. Accumulated micro-batches are timed one by one and counted as
+// many as there are. Threads as for a job.
 struct cost_measured {
     double seconds_per_step, tokens_per_s;
-    int passes;             // micro-batches timed
-    int64_t memory_bytes;   // anonymous memory of the process (RssAnon) behind the last, -1 = unknown
+    int passes;           // micro-batches timed, after one that touches the memory
+    int64_t memory_bytes; // anonymous memory that the model added to the process, -1 = unknown
 };
-// At least three micro-batches, then until `seconds` have passed.
-int cost_measure(const struct spec *spec, const char *backend, double seconds,
-                 struct cost_measured *out, struct err *err);
+struct cost_trial;
 
-// {backend, library, threads, fits, why, tokens_per_s, seconds_per_step, seconds_total, steps, tokens,
-//  parts: {embed_s, layers_s, head_s, optim_s}, evaluations, seconds_per_eval,
-//  memory: {bytes, step_bytes, available_bytes},
-//  calibration: {seconds, passes, spread, cores, layers, rows, vocab, seq_len, bytes}}
+// NULL with the reason. Whether the model fits is cost_result()'s to say: ask first.
+struct cost_trial *cost_trial_new(const struct spec *spec, const char *backend, struct err *err);
+int cost_trial_step(struct cost_trial *t,
+                    struct err *err); // one micro-batch and one update; 0 or -1
+void cost_trial_result(const struct cost_trial *t, struct cost_measured *out);
+void cost_trial_free(struct cost_trial *t);
+
+// {backend, library, threads, fits, why, memory: {bytes, step_bytes, available_bytes}} and, where it
+// fits, {tokens_per_s, seconds_per_step, parts: {embed_s, layers_s, head_s, optim_s}, [layer_s], steps,
+// tokens, evaluations, seconds_per_eval, seconds_total, within,
+// calibration: {seconds, passes, spread, cores, layers, rows, seq_len, vocab, bytes}}
 // null for what is not known; new reference.
 json_t *cost_to_json(const struct cost *c);
 

@@ -9,6 +9,7 @@
 #include "engine/buf.h"
 #include "engine/file.h"
 #include "engine/rng.h"
+#include "engine/trainer.h"
 #include "kernels/backend.h"
 
 static double clock_seconds(clockid_t which)
@@ -93,8 +94,7 @@ static void fill_weights(struct model *m)
         if (p->n_dims == 1)
             be->op->fill(be, w, p->init_value, p->size);
         for (int64_t at = 0; p->n_dims > 1 && at < p->size; at += TILE)
-            be->op->upload(be, f32_at(be, w, at), tile,
-                           p->size - at < TILE ? p->size - at : TILE);
+            be->op->upload(be, f32_at(be, w, at), tile, p->size - at < TILE ? p->size - at : TILE);
     }
     model_weights_changed(m);
     free(tile);
@@ -134,8 +134,8 @@ int bench_pass(struct bench *b, struct err *err)
 {
     double loss;
 
-    return model_forward_backward(b->model, b->tokens, b->targets,
-                                  1 / (double)model_rows(b->model), &loss, err);
+    return model_forward_backward(b->model, b->tokens, b->targets, 1 / (double)model_rows(b->model),
+                                  &loss, err);
 }
 
 void bench_update(struct bench *b, int64_t n)
@@ -149,65 +149,72 @@ void bench_update(struct bench *b, int64_t n)
 
 // ---- the whole model ----------------------------------------------------------------------------
 
-struct times {
-    double pass[256], update[256];
+enum { MOST_PASSES = 64 };
+
+struct cost_trial {
+    struct spec spec;
+    struct bench bench;
+    int64_t updates, memory;
+    double pass[MOST_PASSES], update[MOST_PASSES]; // the latest, a ring
     int n;
 };
 
-static int time_steps(struct bench *b, double seconds, struct times *t, struct err *err)
+struct cost_trial *cost_trial_new(const struct spec *spec, const char *backend, struct err *err)
 {
-    enum { LEAST = 3, MOST = sizeof t->pass / sizeof *t->pass };
-    double end = 0;
+    struct cost_trial *t = xcalloc(1, sizeof *t);
+    int64_t before = cost_anonymous_bytes(), after;
+    struct backend *be;
 
-    for (int i = 0; t->n < MOST && (t->n < LEAST || cost_now() < end); i++) {
-        double start = cost_now(), middle;
-
-        if (bench_pass(b, err) < 0)
-            return -1;
-        middle = cost_now();
-        bench_update(b, i + 1);
-        if (i == 0) { // touches the memory
-            end = cost_now() + seconds;
-            continue;
+    t->spec = *spec;
+    if (trainer_check(spec, err) == 0 && (be = cost_backend(spec, backend, err))) {
+        t->spec.train.recompute = trainer_recompute(spec, model_sizes_of(be));
+        if (bench_open(&t->bench, be, &t->spec, err) == 0 && bench_pass(&t->bench, err) == 0) {
+            bench_update(&t->bench, ++t->updates);
+            after = cost_anonymous_bytes();
+            t->memory = before < 0 || after < 0 ? -1 : after - before;
+            return t;
         }
-        t->pass[t->n] = middle - start;
-        t->update[t->n++] = cost_now() - middle;
     }
+    cost_trial_free(t);
+    return NULL;
+}
+
+int cost_trial_step(struct cost_trial *t, struct err *err)
+{
+    double start = cost_now(), middle;
+
+    if (bench_pass(&t->bench, err) < 0)
+        return -1;
+    middle = cost_now();
+    bench_update(&t->bench, ++t->updates);
+    t->pass[t->n % MOST_PASSES] = middle - start;
+    t->update[t->n++ % MOST_PASSES] = cost_now() - middle;
     return 0;
 }
 
-static int measure_on(struct backend *be, const struct spec *spec, double seconds,
-                      struct cost_measured *out, struct err *err)
+void cost_trial_result(const struct cost_trial *t, struct cost_measured *out)
 {
-    struct times *t = xcalloc(1, sizeof *t);
-    struct bench b;
-    int rc = bench_open(&b, be, spec, err);
+    double micro = (double)t->spec.train.global_batch_size / t->spec.train.micro_batch_size;
+    int n = t->n < MOST_PASSES ? t->n : MOST_PASSES;
+    double pass[MOST_PASSES], update[MOST_PASSES];
 
-    if (!rc)
-        rc = time_steps(&b, seconds, t, err);
-    if (!rc) {
-        double micro = (double)spec->train.global_batch_size / spec->train.micro_batch_size;
-
-        out->passes = t->n;
-        out->seconds_per_step = micro * cost_median(t->pass, t->n) + cost_median(t->update, t->n);
-        out->tokens_per_s = (double)spec_tokens_per_step(spec) / out->seconds_per_step;
-        out->memory_bytes = cost_anonymous_bytes();
-    }
-    bench_close(&b);
-    free(t);
-    return rc;
+    BUG_IF(n == 0);
+    memcpy(pass, t->pass, sizeof pass);
+    memcpy(update, t->update, sizeof update);
+    out->passes = t->n;
+    out->seconds_per_step = micro * cost_median(pass, n) + cost_median(update, n);
+    out->tokens_per_s = (double)spec_tokens_per_step(&t->spec) / out->seconds_per_step;
+    out->memory_bytes = t->memory;
 }
 
-int cost_measure(const struct spec *spec, const char *backend, double seconds,
-                 struct cost_measured *out, struct err *err)
+void cost_trial_free(struct cost_trial *t)
 {
-    struct backend *be = cost_backend(spec, backend, err);
-    int rc;
+    struct backend *be = t ? t->bench.be : NULL;
 
-    *out = (struct cost_measured){.memory_bytes = -1};
-    if (!be)
-        return -1;
-    rc = measure_on(be, spec, seconds, out, err);
-    backend_close(be);
-    return rc;
+    if (!t)
+        return;
+    bench_close(&t->bench);
+    if (be)
+        backend_close(be);
+    free(t);
 }

@@ -10,11 +10,11 @@
 enum { CORNER_LOW, CORNER_ATTENTION, CORNER_FFN, CORNERS };
 
 struct slice {
-    struct spec spec; // of the model that is timed
-    int head_rows;    // rows of one chunk of logits, as the whole model has them
-    int n_corners;    // that differ
-    int which[CORNERS];           // the corner of the n-th of them
-    int corner[SPEC_MAX_LAYERS];  // of each layer of the slice
+    struct spec spec;            // of the model that is timed
+    int head_rows;               // rows of one chunk of logits, as the whole model has them
+    int n_corners;               // that differ
+    int which[CORNERS];          // the corner of the n-th of them
+    int corner[SPEC_MAX_LAYERS]; // of each layer of the slice
     int low_attention, high_attention, low_ffn, high_ffn; // layers of the profile
 };
 
@@ -35,8 +35,8 @@ struct bench {
 int bench_open(struct bench *b, struct backend *be, const struct spec *spec, struct err *err);
 void bench_close(struct bench *b);
 // 0, 1 when the model's poll abandoned it, -1.
-int bench_pass(struct bench *b, struct err *err);          // one micro-batch
-void bench_update(struct bench *b, int64_t n);             // zero, norm, AdamW
+int bench_pass(struct bench *b, struct err *err); // one micro-batch
+void bench_update(struct bench *b, int64_t n);    // zero, norm, AdamW
 
 struct backend *cost_backend(const struct spec *spec, const char *name, struct err *err);
 double cost_now(void);

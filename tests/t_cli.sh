@@ -27,6 +27,9 @@ demo=profiles/demo/crown.yaml
 seq 1 4000 | awk '{ print "word " $1 * $1 % 97 " of line " $1; if ($1 % 8 == 0) print "" }' >"$dir/text"
 
 check counts_are_printed 0 '"total": 181906688' "$LATHE" count profiles/A/crown18.yaml --json
+check cost_is_predicted 0 'tokens/s' "$LATHE" cost "$demo" --set train.micro_batch_size=1 --set train.global_batch_size=1 --set train.seq_len=32
+check cost_says_what_does_not_fit 3 'does not fit: the model needs' "$LATHE" cost profiles/openelm/3B.yaml --set train.micro_batch_size=4096 --set train.global_batch_size=4096
+check cost_wants_a_known_backend 1 "backend 'abacus' is not available" "$LATHE" cost "$demo" --backend abacus
 crown18=profiles/A/crown18.yaml
 # 181,906,688 less three steps of 589,824
 check solve_reports_its_residual 0 '+137,216 (+0.076%)' "$LATHE" solve $crown18 --params 180M --out "$dir/s.yaml"
