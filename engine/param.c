@@ -1,7 +1,6 @@
 #include "engine/param.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +87,24 @@ static double init_std(const struct model_spec *m, enum param_role role, int fan
     return is_output ? 1 / (depth * sqrt(m->d_model)) : 1 / sqrt(fan_in);
 }
 
+// Counting does this a thousand times a key: printf takes most of its time.
+static void write_name(char *out, bool in_layer, int layer, const char *name)
+{
+    char digits[12];
+    int n = 0;
+
+    if (in_layer) {
+        out = stpcpy(out, "model.layers.");
+        do
+            digits[n++] = (char)('0' + layer % 10);
+        while (layer /= 10);
+        while (n)
+            *out++ = digits[--n];
+        *out++ = '.';
+    }
+    strcpy(out, name);
+}
+
 static struct param *add(struct param_list *list, const struct spec *spec, enum param_role role,
                          int layer, int rows, int cols)
 {
@@ -96,10 +113,7 @@ static struct param *add(struct param_list *list, const struct spec *spec, enum 
     struct param *p = &list->v[list->n++];
 
     *p = (struct param){.role = role, .layer = layer, .rows = rows, .cols = cols};
-    if (roles[role].in_layer)
-        snprintf(p->name, sizeof p->name, "model.layers.%d.%s", layer, name);
-    else
-        snprintf(p->name, sizeof p->name, "%s", name);
+    write_name(p->name, roles[role].in_layer, layer, name);
     p->size = (int64_t)rows * cols;
     // up has nothing to follow where there is no gate
     p->offset = roles[role].joined && p[-1].role == role - 1
@@ -221,7 +235,7 @@ void param_list_build(struct param_list *list, const struct spec *spec)
     int vocab = spec_padded_vocab(m);
     size_t most = (size_t)PARAM_ROLE_COUNT * (size_t)(m->n_layers + 1); // a role per layer
 
-    *list = (struct param_list){.v = xcalloc(most, sizeof *list->v)};
+    *list = (struct param_list){.v = xmalloc(most * sizeof *list->v)};
     add_matrix(list, spec, PARAM_EMBED, -1, vocab, m->d_model);
     if (m->pos == POS_LEARNED)
         add_matrix(list, spec, PARAM_POSITION, -1, spec->train.seq_len, m->d_model);

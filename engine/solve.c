@@ -7,6 +7,7 @@
 #include "engine/buf.h"
 #include "engine/gen.h"
 #include "engine/profile.h"
+#include "engine/solve_impl.h"
 
 const char *const solve_names[] = {"ffn", "heads", "depth", "width", "tokens", NULL};
 
@@ -24,7 +25,12 @@ struct axis {
     int at[SPEC_MAX_LAYERS];
     bool linear; // value = base + sum of cost * at; else every value is counted
     double base, cost[SPEC_MAX_LAYERS];
-    struct spec scratch;
+    struct spec scratch, before, few; // few: with room for the layers of solve_step_alone()
+    // Where the value is no sum: what the step up, down from `at` adds, as found before.
+    struct known_step {
+        int at;
+        double change;
+    } known[SPEC_MAX_LAYERS][2];
 };
 
 // The ratio is that of the design one began with: on the way all layers may come to share another.
@@ -174,10 +180,17 @@ static double value_at(struct axis *a, double s)
     return value_of(a);
 }
 
+static void move_end(const struct axis *a, double *end, double scale, int *at)
+{
+    *end = scale;
+    memcpy(at, a->at, sizeof a->at);
+}
+
 // The last scale whose design is not above the target and the next one that is: *low, *high.
 // False when even the least (low 0) or the most (high infinite) is on one side.
 static void bracket(struct axis *a, double target, double *low, double *high)
 {
+    int at_low[SPEC_MAX_LAYERS], at_high[SPEC_MAX_LAYERS]; // designs that need no count again
     double most = 1;
 
     for (int i = 0; i < a->n; i++) // beyond it every layer is at its most
@@ -188,42 +201,25 @@ static void bracket(struct axis *a, double target, double *low, double *high)
         *low = most;
     else if (value_at(a, 0) > target)
         *high = 0;
+    scale_to(a, *low);
+    memcpy(at_low, a->at, sizeof at_low);
+    scale_to(a, *high);
+    memcpy(at_high, a->at, sizeof at_high);
     while (*low < *high) {
         double middle = *low + (*high - *low) / 2;
 
         if (middle <= *low || middle >= *high)
             break;
-        if (value_at(a, middle) <= target)
+        scale_to(a, middle);
+        if (!memcmp(a->at, at_low, sizeof at_low))
             *low = middle;
-        else
+        else if (!memcmp(a->at, at_high, sizeof at_high))
             *high = middle;
+        else if (value_of(a) <= target)
+            move_end(a, low, middle, at_low);
+        else
+            move_end(a, high, middle, at_high);
     }
-}
-
-// From the design at `low` the layers that step up at `high`, one by one; stays at the nearest.
-static void step_through_tie(struct axis *a, double target, double low, double high)
-{
-    int up[SPEC_MAX_LAYERS], best[SPEC_MAX_LAYERS];
-    double nearest;
-
-    scale_to(a, high);
-    memcpy(up, a->at, sizeof up);
-    scale_to(a, low);
-    memcpy(best, a->at, sizeof best);
-    nearest = fabs(value_of(a) - target);
-    for (int i = 0; i < a->n; i++) {
-        double off;
-
-        if (a->at[i] == up[i])
-            continue;
-        a->at[i] = up[i];
-        off = fabs(value_of(a) - target);
-        if (off < nearest) {
-            nearest = off;
-            memcpy(best, a->at, sizeof best);
-        }
-    }
-    memcpy(a->at, best, sizeof best);
 }
 
 static bool can_step(const struct axis *a, int i, int dir)
@@ -233,12 +229,50 @@ static bool can_step(const struct axis *a, int i, int dir)
 
 static double value_after(struct axis *a, int i, int dir, double value)
 {
+    struct known_step *known;
+    double change;
+
     if (a->linear)
         return value + dir * a->cost[i];
+    known = &a->known[i][dir < 0];
+    change = known->at == a->at[i] && abs(dir) == 1 ? known->change : NAN;
+    place(a, &a->before);
     a->at[i] += dir;
-    value = value_of(a);
+    place(a, &a->scratch);
+    if (solve_step_alone(&a->before, &a->scratch, a->layer[i], &a->few, &change))
+        *known = (struct known_step){abs(dir) == 1 ? a->at[i] - dir : 0, change};
+    else
+        change = value_of(a) - value;
     a->at[i] -= dir;
-    return value;
+    return value + change;
+}
+
+// From the design at `low` the layers that step up at `high`, one by one; stays at the nearest.
+static void step_through_tie(struct axis *a, double target, double low, double high)
+{
+    int up[SPEC_MAX_LAYERS], best[SPEC_MAX_LAYERS];
+    double nearest, value;
+
+    scale_to(a, high);
+    memcpy(up, a->at, sizeof up);
+    scale_to(a, low);
+    memcpy(best, a->at, sizeof best);
+    value = value_of(a);
+    nearest = fabs(value - target);
+    for (int i = 0; i < a->n; i++) {
+        double off;
+
+        if (a->at[i] == up[i])
+            continue;
+        value = a->linear ? 0 : value_after(a, i, up[i] - a->at[i], value);
+        a->at[i] = up[i];
+        off = fabs((a->linear ? value_of(a) : value) - target);
+        if (off < nearest) {
+            nearest = off;
+            memcpy(best, a->at, sizeof best);
+        }
+    }
+    memcpy(a->at, best, sizeof best);
 }
 
 // The single step that comes nearest to the target: entry and direction. Among equals the one that
@@ -270,8 +304,10 @@ static void single_steps(struct axis *a, double target)
 
     // each step comes nearer, so it ends
     while (best_step(a, target, value, &entry, &dir) < fabs(value - target)) {
+        double next = value_after(a, entry, dir, value);
+
         a->at[entry] += dir;
-        value = value_of(a);
+        value = a->linear ? value_of(a) : next;
     }
 }
 
@@ -347,6 +383,7 @@ static int solve_lane(const struct spec *from, const struct solve_request *r, st
     int rc;
 
     a->from = from;
+    a->few = *from;
     a->budget = r->budget;
     a->lane = r->by == SOLVE_FFN ? LANE_FFN : LANE_HEADS;
     collect(a, r->locked);
@@ -406,34 +443,51 @@ static bool nearer(const struct solved *a, const struct solved *b)
     return fabs(a->residual) < fabs(b->residual);
 }
 
-// The largest candidate not above the target, by halving: more layers or a wider stream cost more.
-static int last_below(const struct spec *from, const struct candidates *c,
-                      const struct solve_request *r, struct solved *trial)
-{
-    int low = 0, high = c->most + 1;
+// Candidates that follow each other, the first not above the target, the second above it or without
+// a valid profile; a number that is no candidate has no value (NaN).
+struct neighbours {
+    int low;
+    struct solved design[2];
+};
 
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
+// By halving: more layers or a wider stream cost more.
+static void find_neighbours(const struct spec *from, const struct candidates *c,
+                            const struct solve_request *r, struct neighbours *out)
+{
+    struct solved *trial = xmalloc(sizeof *trial);
+    int high = c->most + 1;
+
+    out->low = 0;
+    out->design[0].value = out->design[1].value = NAN;
+    while (high - out->low > 1) {
+        int middle = out->low + (high - out->low) / 2;
+        bool valid = with_key(from, c->key, middle * c->unit, r, trial) == 0;
 
         // what a profile cannot have is as if it were too large
-        if (with_key(from, c->key, middle * c->unit, r, trial) == 0 && trial->residual <= 0)
-            low = middle;
+        if (valid && trial->residual <= 0)
+            out->low = middle;
         else
             high = middle;
+        if (!valid)
+            trial->value = NAN;
+        out->design[high == middle] = *trial;
     }
-    return low;
+    free(trial);
 }
 
 static int solve_number(const struct spec *from, const struct solve_request *r, struct solved *out,
                         struct err *err)
 {
     struct candidates c = candidates_of(from, r->by);
-    struct solved *trial = xcalloc(1, sizeof *trial);
-    int low = last_below(from, &c, r, trial), found = 0;
+    struct neighbours *near = xcalloc(1, sizeof *near);
+    int found = 0;
     char step[UNIT_SIZE];
 
-    for (int v = low; v <= low + 1; v++) {
-        if (v < 1 || v > c.most || with_key(from, c.key, v * c.unit, r, trial) < 0)
+    find_neighbours(from, &c, r, near);
+    for (int i = 0; i < 2; i++) {
+        const struct solved *trial = &near->design[i];
+
+        if (isnan(trial->value))
             continue;
         if (found++ == 0 || nearer(trial, out)) {
             double before = found > 1 ? out->value : NAN;
@@ -444,7 +498,7 @@ static int solve_number(const struct spec *from, const struct solve_request *r, 
             out->other = trial->value;
         }
     }
-    free(trial);
+    free(near);
     if (!found)
         return err_set(err, "no %s gives a valid profile", c.key);
     out->moved = !spec_equal(&out->spec, from);
