@@ -26,11 +26,7 @@ struct axis {
     bool linear; // value = base + sum of cost * at; else every value is counted
     double base, cost[SPEC_MAX_LAYERS];
     struct spec scratch, before, few; // few: with room for the layers of solve_step_alone()
-    // Where the value is no sum: what the step up, down from `at` adds, as found before.
-    struct known_step {
-        int at;
-        double change;
-    } known[SPEC_MAX_LAYERS][2];
+    struct solve_step known[SPEC_MAX_LAYERS][2]; // up, down, as met last where the value is no sum
 };
 
 // The ratio is that of the design one began with: on the way all layers may come to share another.
@@ -229,22 +225,19 @@ static bool can_step(const struct axis *a, int i, int dir)
 
 static double value_after(struct axis *a, int i, int dir, double value)
 {
-    struct known_step *known;
-    double change;
+    struct solve_step *known = &a->known[i][dir < 0];
 
     if (a->linear)
         return value + dir * a->cost[i];
-    known = &a->known[i][dir < 0];
-    change = known->at == a->at[i] && abs(dir) == 1 ? known->change : NAN;
     place(a, &a->before);
     a->at[i] += dir;
     place(a, &a->scratch);
-    if (solve_step_alone(&a->before, &a->scratch, a->layer[i], &a->few, &change))
-        *known = (struct known_step){abs(dir) == 1 ? a->at[i] - dir : 0, change};
+    if (solve_step_alone(&a->before, &a->scratch, a->layer[i], &a->few, known))
+        value += known->change;
     else
-        change = value_of(a) - value;
+        value = value_of(a);
     a->at[i] -= dir;
-    return value + change;
+    return value;
 }
 
 // From the design at `low` the layers that step up at `high`, one by one; stays at the nearest.

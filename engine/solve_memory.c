@@ -1,9 +1,9 @@
-// Memory is no sum over the layers: some buffers are shared and as wide as the widest layer's FFN, its
-// queries, its queries, keys and values. With recomputation a layer's whole memory is shared. What one
-// layer adds is still its own affair while another one is at least as wide.
+// Memory is no sum over the layers: some buffers are shared, as wide as the widest FFN, the most queries,
+// the most queries, keys and values of any layer; with recomputation a layer's whole memory is shared. A
+// model of one layer and of those that are the widest beside it shares the same, and all else is a sum.
 #include "engine/solve_impl.h"
 
-#include <math.h>
+#include <string.h>
 
 #include "engine/model.h"
 
@@ -19,50 +19,49 @@ static int shared_width(const struct spec *s, int layer, enum shared kind)
     return kind == SHARED_Q ? heads : heads + 2 * m->lane[LANE_KV][layer];
 }
 
-static bool is_as_wide(const struct spec *s, int layer, const int *width, enum shared kind)
+// Of the other layers; -1 where there is none.
+static int find_widest(const struct spec *s, int layer, enum shared kind)
 {
-    if (s->train.recompute != RECOMPUTE_LAYER)
-        return shared_width(s, layer, kind) >= width[kind];
-    for (int k = 0; k < SHARED_KINDS; k++)
-        if (shared_width(s, layer, (enum shared)k) < width[k])
-            return false;
-    return true;
+    int widest = -1;
+
+    for (int i = 0; i < s->model.n_layers; i++)
+        if (i != layer && (widest < 0 || shared_width(s, i, kind) > shared_width(s, widest, kind)))
+            widest = i;
+    return widest;
 }
 
-// Another layer that is as wide; -1 = none.
-static int find_other(const struct spec *s, int layer, const int *width, enum shared kind)
+// Another layer that is the widest in everything; -1 where there is none.
+static int find_widest_in_all(const struct spec *s, int layer, const int *widest)
 {
-    for (int i = 0; i < s->model.n_layers; i++)
-        if (i != layer && is_as_wide(s, i, width, kind))
+    for (int i = 0; i < s->model.n_layers; i++) {
+        bool all = i != layer;
+
+        for (int k = 0; all && k < SHARED_KINDS; k++)
+            all = shared_width(s, i, (enum shared)k) == shared_width(s, widest[k], (enum shared)k);
+        if (all)
             return i;
+    }
     return -1;
+}
+
+// The layers that stand for all others. False where there are none.
+static bool find_others(const struct spec *s, int layer, int *others)
+{
+    for (int k = 0; k < SHARED_KINDS; k++)
+        others[k] = find_widest(s, layer, (enum shared)k);
+    if (others[0] >= 0 && s->train.recompute == RECOMPUTE_LAYER) {
+        int one = find_widest_in_all(s, layer, others);
+
+        for (int k = 0; k < SHARED_KINDS; k++)
+            others[k] = one;
+    }
+    return others[0] >= 0;
 }
 
 static void set_layer(struct spec *few, int at, const struct spec *all, int layer)
 {
     for (int lane = 0; lane < LANE_COUNT; lane++)
         few->model.lane[lane][at] = all->model.lane[lane][layer];
-}
-
-static bool set_others(struct spec *few, const struct spec *before, const struct spec *after,
-                       int layer)
-{
-    int width[SHARED_KINDS];
-
-    for (int k = 0; k < SHARED_KINDS; k++) {
-        int x = shared_width(before, layer, (enum shared)k);
-        int y = shared_width(after, layer, (enum shared)k);
-
-        width[k] = x > y ? x : y;
-    }
-    for (int k = 0; k < SHARED_KINDS; k++) {
-        int other = find_other(before, layer, width, (enum shared)k);
-
-        if (other < 0)
-            return false;
-        set_layer(few, k + 1, before, other);
-    }
-    return true;
 }
 
 static double memory_with(struct spec *few, const struct spec *s, int layer)
@@ -74,13 +73,35 @@ static double memory_with(struct spec *few, const struct spec *s, int layer)
     return (double)plan.total;
 }
 
-bool solve_step_alone(const struct spec *before, const struct spec *after, int layer,
-                      struct spec *few, double *change)
+// What the change depends on.
+static struct solve_step step_key(const struct spec *before, const struct spec *after, int layer,
+                                  const int *others)
 {
-    few->model.n_layers = SHARED_KINDS + 1; // even, as gates want it
-    if (!set_others(few, before, after, layer))
+    struct solve_step key = {{0}, 0};
+
+    for (int k = 0; k < SHARED_KINDS; k++) {
+        key.widths[3 * k] = shared_width(before, layer, (enum shared)k);
+        key.widths[3 * k + 1] = shared_width(after, layer, (enum shared)k);
+        key.widths[3 * k + 2] = shared_width(before, others[k], (enum shared)k);
+    }
+    return key;
+}
+
+bool solve_step_alone(const struct spec *before, const struct spec *after, int layer,
+                      struct spec *few, struct solve_step *known)
+{
+    int others[SHARED_KINDS];
+    struct solve_step key;
+
+    if (!find_others(before, layer, others))
         return false;
-    if (isnan(*change))
-        *change = memory_with(few, after, layer) - memory_with(few, before, layer);
+    key = step_key(before, after, layer, others);
+    if (!memcmp(known->widths, key.widths, sizeof key.widths))
+        return true;
+    few->model.n_layers = 1 + SHARED_KINDS; // even, as gates want it
+    for (int k = 0; k < SHARED_KINDS; k++)
+        set_layer(few, 1 + k, before, others[k]);
+    key.change = memory_with(few, after, layer) - memory_with(few, before, layer);
+    *known = key;
     return true;
 }

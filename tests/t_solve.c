@@ -7,7 +7,9 @@
 #include "engine/buf.h"
 #include "engine/gen.h"
 #include "engine/profile.h"
+#include "engine/rng.h"
 #include "engine/solve.h"
+#include "engine/solve_impl.h"
 
 static void load(const char *file, const char *set, struct spec *s)
 {
@@ -74,8 +76,7 @@ static void crown18_takes_the_steps_by_hand(void **state)
     assert_near(out.residual, 181906688. - 3 * 589824 - 180e6, 0);
     assert_near(out.other, 181906688. - 4 * 589824, 0);
     assert_int_equal(out.count.total, 181906688 - 3 * 589824);
-    assert_string_equal(out.why,
-                        "one step of ffn_width (256) is 589,824 in layer 8, none smaller");
+    assert_string_equal(out.why, "one step of ffn_width (256) is 589,824 in layer 8, none smaller");
     // the middle of the crown is still its top, the outline still falls to both sides
     for (int i = 2; i < 9; i++)
         assert_true(out.spec.model.lane[LANE_FFN][i] >= out.spec.model.lane[LANE_FFN][i - 1]);
@@ -442,9 +443,51 @@ static void budgets_read_their_units(void **state)
     assert_int_equal(budget_find("nothing"), BUDGET_KINDS);
 }
 
+// What one layer's step adds to memory, against counting the whole model twice.
+static void a_step_alone_adds_what_counting_says(void **state)
+{
+    static const char *const sets[] = {"train.recompute=none", "train.recompute=layer",
+                                       "train.seq_len=77"};
+    struct spec from, before, after, few;
+    struct solve_step known = {{0}, 0};
+    int told = 0;
+
+    (void)state;
+    for (uint64_t n = 0; n < 600; n++) {
+        struct model_spec *m = &before.model, *to = &after.model;
+        int layer = (int)(rng_u64(8, 5 * n) % 9);
+
+        if (n % 200 == 0)
+            load("profiles/C/large-alibi-12111111.yaml", sets[n / 200], &from);
+        before = few = from;
+        m->n_layers = 9;
+        for (int i = 0; i < 9; i++) { // few values, so that there are ties
+            m->lane[LANE_FFN][i] = 256 * (1 + (int)(rng_u64(9, 100 * n + (uint64_t)i) % 4));
+            m->lane[LANE_KV][i] = 1 + (int)(rng_u64(10, 100 * n + (uint64_t)i) % 2);
+            m->lane[LANE_HEADS][i] = 2 * (1 + (int)(rng_u64(11, 100 * n + (uint64_t)i) % 4));
+            m->lane[LANE_REUSE][i] = 1 + (int)(rng_u64(12, 100 * n + (uint64_t)i) % 2);
+        }
+        after = before;
+        if (n % 2)
+            to->lane[LANE_FFN][layer] += n % 4 == 1 ? 256 : -32;
+        else
+            to->lane[LANE_HEADS][layer] += n % 4 == 0 ? 2 : 6;
+        if (!solve_step_alone(&before, &after, layer, &few, &known))
+            continue;
+        told++;
+        assert_near(known.change, counted(BUDGET_MEMORY, &after) - counted(BUDGET_MEMORY, &before),
+                    0);
+        assert_true(solve_step_alone(&before, &after, layer, &few, &known)); // known already
+        assert_near(known.change, counted(BUDGET_MEMORY, &after) - counted(BUDGET_MEMORY, &before),
+                    0);
+    }
+    assert_true(told >= 400); // all without recomputation
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_alone_adds_what_counting_says),
         cmocka_unit_test(paper_a_on_180m_within_a_twentieth_of_a_percent),
         cmocka_unit_test(crown18_takes_the_steps_by_hand),
         cmocka_unit_test(parameters_come_as_near_as_any_widths_can),
