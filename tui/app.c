@@ -12,6 +12,7 @@
 #include "engine/run.h"
 #include "tui/bars.h"
 #include "tui/design.h"
+#include "tui/estimate.h"
 #include "tui/launch.h"
 #include "tui/monitor.h"
 #include "tui/runs_view.h"
@@ -118,6 +119,7 @@ void app_init(struct app *app)
 void app_release(struct app *app)
 {
     launch_free(app->launch);
+    estimate_free(app->estimate);
     monitor_free(app->monitor);
     runs_view_free(app->runs);
     tabs_release(&app->tabs);
@@ -237,6 +239,7 @@ bool app_tick(struct app *app)
 {
     bool changed = launch_poll(app);
 
+    changed |= estimate_poll(app);
     if (app->screen->tick && app->screen->tick(app))
         changed = true;
     return changed || app->redraw;
@@ -248,7 +251,7 @@ int app_wait_ms(struct app *app)
 
     if (app->screen->tick)
         wait = app->screen->wait_ms ? app->screen->wait_ms(app) : TICK_MS;
-    if (launch_busy(app) && (wait < 0 || wait > TICK_MS))
+    if ((launch_busy(app) || estimate_busy(app)) && (wait < 0 || wait > TICK_MS))
         wait = TICK_MS;
     return wait;
 }

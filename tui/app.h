@@ -12,6 +12,7 @@
 struct monitor;   // scr_monitor.c
 struct runs_view; // scr_runs.c
 struct launch;    // launch.h
+struct estimate;  // estimate.h
 
 struct app {
     const struct screen *screen;
@@ -20,6 +21,7 @@ struct app {
     struct monitor *monitor;
     struct runs_view *runs;
     struct launch *launch;
+    struct estimate *estimate;
     char message[600]; // shown above the key bar until the next key
     enum role message_role;
     struct form form;

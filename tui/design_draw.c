@@ -47,6 +47,8 @@ static void fit_rows(struct design_layout *l, int rows)
         l->axis = --bottom;
     if (rows >= 18)
         l->budget = top++;
+    if (rows >= 24)
+        l->here = top++;
     if (rows >= 9)
         l->note = top++;
     if (rows >= 15) {
@@ -60,7 +62,7 @@ static void fit_rows(struct design_layout *l, int rows)
 
 struct design_layout design_layout(int rows, int cols, int n_layers)
 {
-    struct design_layout l = {.totals = 0, .budget = -1, .note = -1, .axis = -1,
+    struct design_layout l = {.totals = 0, .budget = -1, .here = -1, .note = -1, .axis = -1,
                               .gate = -1, .bracket = -1, .detail = -1};
     struct columns cols_of_layers;
     int right;
@@ -488,7 +490,7 @@ static void mark_more(struct view *v)
         canvas_put(v->c, v->body, row, column_of(v, last) - 1, ROLE_WARN, '>');
 }
 
-void design_draw(const struct design *d, const char *hint, struct canvas *c,
+void design_draw(const struct design *d, const char *hint, const char *here, struct canvas *c,
                  const struct rect *body)
 {
     struct design_layout l = design_layout(body->rows, body->cols, d->spec.model.n_layers);
@@ -503,6 +505,12 @@ void design_draw(const struct design *d, const char *hint, struct canvas *c,
         struct rect r = {body->row + l.budget, body->col, 1, totals.cols};
 
         panel_budget(d, c, &r);
+    }
+    if (l.here >= 0 && here) {
+        struct rect r = {body->row + l.here, body->col, 1, l.ffn.cols + GUTTER};
+
+        canvas_text(c, &r, 0, 1, ROLE_DIM, "here");
+        canvas_cut(c, &r, 0, 10, ROLE_TEXT, here);
     }
     draw_note(&v, hint);
     draw_pane(&v, &l.ffn, pane_lane(&v, &l.ffn));

@@ -10,6 +10,7 @@
 struct design_layout {
     int totals, totals_rows; // first row of the totals, and how many
     int budget;              // the budget line
+    int here;                // the cost on this machine
     int note;                // lane, step, shape, selection
     struct rect ffn, heads;  // bars; heads.rows 0 = one pane for the lane in hand
     int axis;                // layer numbers
@@ -40,8 +41,9 @@ struct design_spot design_spot_at(const struct design *d, const struct rect *bod
 
 int design_scale(const struct design *d, enum lane lane); // the value at the top of its bars
 
-// hint: what stands in place of the lane line while something is typed, NULL = nothing.
-void design_draw(const struct design *d, const char *hint, struct canvas *c,
+// hint: what stands in place of the lane line while something is typed, NULL = nothing. here: what
+// training costs on this machine, NULL = no such line.
+void design_draw(const struct design *d, const char *hint, const char *here, struct canvas *c,
                  const struct rect *body);
 
 #endif

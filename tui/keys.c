@@ -102,6 +102,8 @@ const struct key_binding key_table[] = {
     {CTX_DESIGN, CMD_SAVE, 'w', 0, 0, "w", "Save", 11, "keep", "save the profile"},
     {CTX_DESIGN, CMD_SAVE_AS, 'W', 0, 0, "W", NULL, 0, "keep", "save under another name"},
     {CTX_DESIGN, CMD_OPEN, 'O', 0, 0, "O", "Open", 13, "keep", "open another profile"},
+    {CTX_DESIGN, CMD_ESTIMATE, 't', 0, 0, "t", "Cost", 13, "keep",
+     "measure what training this costs here: speed, time, memory"},
     {CTX_DESIGN, CMD_LAUNCH, K_ENTER, 0, 0, "Enter", "Train", 5, "keep",
      "train this: shows what will run and asks"},
 

@@ -104,6 +104,7 @@ enum command {
     CMD_SAVE,
     CMD_SAVE_AS,
     CMD_OPEN,
+    CMD_ESTIMATE,
     CMD_LAUNCH,
     CMD_FORM,   // all keys of the profile
     CMD_FILTER, // in the form

@@ -11,6 +11,7 @@
 #include "tui/action.h"
 #include "tui/app.h"
 #include "tui/design.h"
+#include "tui/estimate.h"
 #include "tui/run_words.h"
 
 struct launch {
@@ -135,7 +136,7 @@ static const char *last_part(const char *path)
 }
 
 void launch_describe(const struct spec *spec, const struct spec *saved, const struct count *count,
-                     const char *path, const char *run_dir, char *out, size_t size)
+                     const char *here, const char *path, const char *run_dir, char *out, size_t size)
 {
     struct buf text = {0};
 
@@ -145,6 +146,8 @@ void launch_describe(const struct spec *spec, const struct spec *saved, const st
     add_length(&text, spec);
     add_optimizer(&text, spec);
     add_memory(&text, spec, count);
+    if (here[0])
+        buf_fmt(&text, "here      %s\n", here);
     buf_fmt(&text, "saves     every %lld steps, evaluates every %lld\n",
             (long long)spec->save.interval, (long long)spec->eval.interval);
     add_edits(&text, spec, saved);
@@ -193,6 +196,8 @@ static void start(struct app *app)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
         return;
     }
+    if (estimate_busy(app)) // it would measure the run, and slow it down
+        estimate_toggle(app);
     l->resumes = false;
     action_start(&l->action, ACTION_SPAWN, dir, "start");
     app_watch_run(app, dir);
@@ -202,7 +207,7 @@ static void start(struct app *app)
 void launch_ask(struct app *app)
 {
     const struct design *d = app->design;
-    char dir[SPEC_PATH_SIZE], text[DIALOG_TEXT];
+    char dir[SPEC_PATH_SIZE], text[DIALOG_TEXT], here[256];
 
     if (!is_free(app) || !valid(app, &d->spec) || !trainable(app, &d->spec))
         return;
@@ -213,7 +218,9 @@ void launch_ask(struct app *app)
     }
     run_next_id(&d->spec, state(app)->id);
     snprintf(dir, sizeof dir, "%s/%s", runs_dir(), app->launch->id);
-    launch_describe(&d->spec, &d->saved, &d->count, design_dirty(d) ? "" : d->path, dir, text,
+    if (!estimate_words(app, here, sizeof here))
+        snprintf(here, sizeof here, "not measured (Esc, then t measures speed and time)");
+    launch_describe(&d->spec, &d->saved, &d->count, here, design_dirty(d) ? "" : d->path, dir, text,
                     sizeof text);
     app_confirm(app, "Train this?", text, start);
 }

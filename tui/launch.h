@@ -21,9 +21,10 @@ bool launch_busy(const struct app *app);
 const char *launch_id(const struct app *app); // of the run that was started last
 void launch_free(struct launch *l);           // waits for a start that is under way; NULL is fine
 
-// What a run of spec would be, in lines; run_dir is where it goes, path the file that holds just
+// What a run of spec would be, in lines; here says what it costs on this machine ("" = not measured),
+// run_dir is where it goes, path the file that holds just
 // this profile ("" = none does), saved the profile that the changes are against.
 void launch_describe(const struct spec *spec, const struct spec *saved, const struct count *count,
-                     const char *path, const char *run_dir, char *out, size_t size);
+                     const char *here, const char *path, const char *run_dir, char *out, size_t size);
 
 #endif

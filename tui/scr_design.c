@@ -9,13 +9,17 @@
 #include "tui/design_draw.h"
 #include "tui/design_mouse.h"
 #include "tui/design_prompt.h"
+#include "tui/estimate.h"
 #include "tui/launch.h"
 
 enum { SHELL_MARGIN = 11 }; // columns around the command in the bottom line
 
 static void draw(struct app *app, struct canvas *c, const struct rect *body)
 {
-    design_draw(app->design, design_hint(), c, body);
+    char here[256];
+
+    estimate_words(app, here, sizeof here);
+    design_draw(app->design, design_hint(), here, c, body);
 }
 
 // ---- edits --------------------------------------------------------------------------------------
@@ -273,6 +277,9 @@ static bool keeping(struct app *app, enum command cmd)
         return true;
     case CMD_FORM:
         app_show(app, &screen_form);
+        return true;
+    case CMD_ESTIMATE:
+        estimate_toggle(app);
         return true;
     case CMD_LAUNCH:
         launch_ask(app);

@@ -88,7 +88,7 @@ static void draw(struct app *app, struct canvas *c, const struct rect *body)
         top.rows = d->n_undo + 1 < body->rows / 2 ? d->n_undo + 1 : body->rows / 2;
         below.row += top.rows;
         below.rows -= top.rows;
-        design_draw(d, NULL, c, &below);
+        design_draw(d, NULL, NULL, c, &below);
     }
     list_draw(&list, c, &top, columns, (int)(sizeof columns / sizeof *columns), cell, d);
 }
