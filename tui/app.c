@@ -368,11 +368,10 @@ static int fail(const struct err *err, int code)
 
 static void greet(struct app *app, int n_profiles)
 {
-    int n = app->design->warnings;
+    char remarks[SPEC_PATH_SIZE + 80];
 
-    if (n > 0)
-        app_message(app, ROLE_WARN, "lathe check %s lists %d warning%s", app->design->path, n,
-                    n == 1 ? "" : "s");
+    if (design_remarks(app->design, remarks, sizeof remarks)[0])
+        app_message(app, ROLE_WARN, "%s", remarks);
     else if (n_profiles > 1)
         app_message(app, ROLE_DIM, "[ and ] go from design to design, C compares them");
     else

@@ -91,7 +91,7 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     design_forget_texts(d);
     d->spec = *spec;
     snprintf(d->path, sizeof d->path, "%s", path);
-    d->warnings = 0;
+    d->warnings = d->notes = 0;
     d->lane = LANE_FFN;
     d->cursor = d->anchor = 0;
     d->selecting = d->previewing = false;

@@ -49,7 +49,7 @@ struct design_pen {
 struct design {
     struct spec spec;
     char path[SPEC_PATH_SIZE]; // "" for the embedded default and for a run's profile
-    int warnings;              // of the file that was opened
+    int warnings, notes;       // of the file that was opened
     struct count count;
     struct spec reference; // all differences are against this
     struct count reference_count;
@@ -82,6 +82,9 @@ void design_free(struct design *d);
 int design_open(struct design *d, const char *path, struct err *err);
 // The same for a profile from elsewhere; path may be "".
 void design_set_spec(struct design *d, const struct spec *spec, const char *path);
+
+// "2 warnings, 1 note: lathe check x.yaml lists them", "" when there is none. out is returned.
+char *design_remarks(const struct design *d, char *out, size_t size);
 
 bool design_dirty(const struct design *d); // differs from what was opened or saved
 // Saves and remembers the path. Under another file name the profile gets the name of that file,

@@ -9,16 +9,41 @@
 
 // ---- opening ------------------------------------------------------------------------------------
 
-static int load(const char *path, struct spec *spec, int *warnings, struct err *err)
+static int count_of(const struct problems *problems, enum severity severity)
+{
+    int n = 0;
+
+    for (int i = 0; i < problems->n; i++)
+        n += problems->v[i].severity == severity;
+    return n;
+}
+
+char *design_remarks(const struct design *d, char *out, size_t size)
+{
+    const char *path = d->path[0] ? d->path : "it";
+    char notes[32] = "";
+
+    if (d->notes)
+        snprintf(notes, sizeof notes, "%s%d note%s", d->warnings ? ", " : "", d->notes,
+                 d->notes == 1 ? "" : "s");
+    if (d->warnings)
+        snprintf(out, size, "%d warning%s%s: lathe check %s lists them", d->warnings,
+                 d->warnings == 1 ? "" : "s", notes, path);
+    else
+        snprintf(out, size, "%s%s%s%s", notes, d->notes ? ": lathe check " : "",
+                 d->notes ? path : "", d->notes ? " lists them" : "");
+    return out;
+}
+
+static int load(const char *path, struct spec *spec, int *warnings, int *notes, struct err *err)
 {
     struct problems problems = {0};
     int rc = path ? profile_load(path, NULL, 0, spec, &problems)
                   : profile_parse("default", profile_default_yaml, strlen(profile_default_yaml),
                                   NULL, 0, spec, &problems);
 
-    *warnings = 0;
-    for (int i = 0; i < problems.n; i++)
-        *warnings += problems.v[i].severity == SEV_WARNING;
+    *warnings = count_of(&problems, SEV_WARNING);
+    *notes = count_of(&problems, SEV_NOTE);
     for (int i = 0; i < problems.n && rc < 0; i++)
         if (problems.v[i].severity == SEV_ERROR) {
             const struct problem *p = &problems.v[i];
@@ -38,9 +63,9 @@ struct design *design_new(void)
     struct err err = ERR_INIT;
     struct spec *spec = xcalloc(1, sizeof *spec);
     char text[512];
-    int warnings;
+    int warnings, notes;
 
-    if (load(NULL, spec, &warnings, &err) < 0)
+    if (load(NULL, spec, &warnings, &notes, &err) < 0)
         BUG("the embedded profile: %s", err_format(&err, text, sizeof text));
     d->budget.kind = BUDGET_KINDS;
     design_set_spec(d, spec, "");
@@ -95,11 +120,12 @@ static const struct design_text *known_text(const struct design *d, const char *
 int design_open(struct design *d, const char *path, struct err *err)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
-    int warnings, rc = load(path, spec, &warnings, err);
+    int warnings, notes, rc = load(path, spec, &warnings, &notes, err);
 
     if (rc == 0) {
         design_set_spec(d, spec, path);
         d->warnings = warnings;
+        d->notes = notes;
         remember_text(d);
     }
     free(spec);

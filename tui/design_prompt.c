@@ -285,15 +285,14 @@ void design_ask_to_save(struct app *app)
 static void open_typed(struct app *app, const char *path)
 {
     struct err err = ERR_INIT;
-    char text[1600];
+    char text[1600], remarks[SPEC_PATH_SIZE + 80];
 
     if (!path[0])
         return;
     if (design_open(app->design, path, &err) < 0)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
-    else if (app->design->warnings > 0)
-        app_message(app, ROLE_WARN, "opened %s; lathe check %s lists %d warning%s", path, path,
-                    app->design->warnings, app->design->warnings == 1 ? "" : "s");
+    else if (design_remarks(app->design, remarks, sizeof remarks)[0])
+        app_message(app, ROLE_WARN, "opened; %s", remarks);
     else
         app_message(app, ROLE_TEXT, "opened %s", path);
 }

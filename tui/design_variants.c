@@ -49,7 +49,11 @@ static void tab_typed(struct app *app, const char *path)
         app_message(app, ROLE_ERROR, "%s", err_format(&err, text, sizeof text));
         return;
     }
-    app_message(app, ROLE_TEXT, "opened %s; [ and ] go from design to design, C compares", path);
+    if (design_remarks(app->design, text, sizeof text)[0])
+        app_message(app, ROLE_WARN, "opened; %s", text);
+    else
+        app_message(app, ROLE_TEXT, "opened %s; [ and ] go from design to design, C compares",
+                    path);
 }
 
 void design_ask_tab(struct app *app)

@@ -43,8 +43,10 @@ static void begin(struct app *app, struct estimate *e)
     atomic_store(&e->ended, false);
     e->job = cost_new(&e->spec, "auto");
     e->busy = pthread_create(&e->thread, NULL, work, e) == 0;
-    if (e->busy)
+    if (e->busy) {
+        app_message(app, ROLE_DIM, "measuring on this machine for some seconds; t stops it");
         return;
+    }
     cost_free(e->job);
     e->job = NULL;
     app_message(app, ROLE_ERROR, "cannot start a thread to measure on");
