@@ -140,10 +140,10 @@ static json_t *answer_json(const struct answer *a)
 
     if (m->passes)
         json_object_set_new(j, "measured",
-                            json_pack("{s:f, s:f, s:i, s:f, s:I}", "tokens_per_s", m->tokens_per_s,
-                                      "seconds_per_step", m->seconds_per_step, "passes", m->passes,
-                                      "ratio", a->ratio, "memory_bytes",
-                                      (json_int_t)m->memory_bytes));
+                            json_pack("{s:f, s:f, s:i, s:f, s:f, s:I}", "tokens_per_s",
+                                      m->tokens_per_s, "seconds_per_step", m->seconds_per_step,
+                                      "passes", m->passes, "cores", m->cores, "ratio", a->ratio,
+                                      "memory_bytes", (json_int_t)m->memory_bytes));
     return j;
 }
 

@@ -82,6 +82,7 @@ int cost_predict(const struct spec *spec, const char *backend, struct cost *out,
 struct cost_measured {
     double seconds_per_step, tokens_per_s;
     int passes;           // micro-batches timed, after one that touches the memory
+    double cores;         // that this process got on average meanwhile
     int64_t memory_bytes; // anonymous memory that the model added to the process, -1 = unknown
 };
 struct cost_trial;

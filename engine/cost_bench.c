@@ -157,6 +157,7 @@ struct cost_trial {
     int64_t updates, memory;
     double pass[MOST_PASSES], update[MOST_PASSES]; // the latest, a ring
     int n;
+    double seconds, cpu; // of all
 };
 
 struct cost_trial *cost_trial_new(const struct spec *spec, const char *backend, struct err *err)
@@ -181,7 +182,7 @@ struct cost_trial *cost_trial_new(const struct spec *spec, const char *backend, 
 
 int cost_trial_step(struct cost_trial *t, struct err *err)
 {
-    double start = cost_now(), middle;
+    double start = cost_now(), cpu = cost_cpu_seconds(), middle;
 
     if (bench_pass(&t->bench, err) < 0)
         return -1;
@@ -189,6 +190,8 @@ int cost_trial_step(struct cost_trial *t, struct err *err)
     bench_update(&t->bench, ++t->updates);
     t->pass[t->n % MOST_PASSES] = middle - start;
     t->update[t->n++ % MOST_PASSES] = cost_now() - middle;
+    t->seconds += cost_now() - start;
+    t->cpu += cost_cpu_seconds() - cpu;
     return 0;
 }
 
@@ -202,6 +205,7 @@ void cost_trial_result(const struct cost_trial *t, struct cost_measured *out)
     memcpy(pass, t->pass, sizeof pass);
     memcpy(update, t->update, sizeof update);
     out->passes = t->n;
+    out->cores = t->cpu / t->seconds;
     out->seconds_per_step = micro * cost_median(pass, n) + cost_median(update, n);
     out->tokens_per_s = (double)spec_tokens_per_step(&t->spec) / out->seconds_per_step;
     out->memory_bytes = t->memory;

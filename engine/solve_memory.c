@@ -87,6 +87,14 @@ static struct solve_step step_key(const struct spec *before, const struct spec *
     return key;
 }
 
+// ALiBi's table has a row for every layer, as long as the most heads.
+static bool changes_table(const struct spec *s, const struct solve_step *step)
+{
+    const int *q = step->widths + 3 * SHARED_Q;
+
+    return s->model.pos == POS_ALIBI && q[0] != q[1] && (q[0] > q[2] || q[1] > q[2]);
+}
+
 bool solve_step_alone(const struct spec *before, const struct spec *after, int layer,
                       struct spec *few, struct solve_step *known)
 {
@@ -98,6 +106,8 @@ bool solve_step_alone(const struct spec *before, const struct spec *after, int l
     key = step_key(before, after, layer, others);
     if (!memcmp(known->widths, key.widths, sizeof key.widths))
         return true;
+    if (changes_table(before, &key))
+        return false;
     few->model.n_layers = 1 + SHARED_KINDS; // even, as gates want it
     for (int k = 0; k < SHARED_KINDS; k++)
         set_layer(few, 1 + k, before, others[k]);

@@ -446,8 +446,8 @@ static void budgets_read_their_units(void **state)
 // What one layer's step adds to memory, against counting the whole model twice.
 static void a_step_alone_adds_what_counting_says(void **state)
 {
-    static const char *const sets[] = {"train.recompute=none", "train.recompute=layer",
-                                       "train.seq_len=77"};
+    static const char *const sets[] = {"train.seq_len=77", "train.recompute=layer",
+                                       "train.seq_len=33"};
     struct spec from, before, after, few;
     struct solve_step known = {{0}, 0};
     int told = 0;
@@ -458,7 +458,8 @@ static void a_step_alone_adds_what_counting_says(void **state)
         int layer = (int)(rng_u64(8, 5 * n) % 9);
 
         if (n % 200 == 0)
-            load("profiles/C/large-alibi-12111111.yaml", sets[n / 200], &from);
+            load(n ? "profiles/C/large-rope-baseline.yaml" : "profiles/C/large-alibi-baseline.yaml",
+                 sets[n / 200], &from);
         before = few = from;
         m->n_layers = 9;
         for (int i = 0; i < 9; i++) { // few values, so that there are ties
@@ -481,7 +482,7 @@ static void a_step_alone_adds_what_counting_says(void **state)
         assert_near(known.change, counted(BUDGET_MEMORY, &after) - counted(BUDGET_MEMORY, &before),
                     0);
     }
-    assert_true(told >= 400); // all without recomputation
+    assert_true(told >= 350); // nearly all without recomputation
 }
 
 int main(void)
