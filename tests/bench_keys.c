@@ -25,6 +25,11 @@ struct view {
 };
 
 static const char *const design[] = {"k", "l", "k", "j", "h", "K", NULL};
+static const char *const drag[] = {"\033[<0;20;9M", "\033[<32;40;7M", "\033[<32;24;12M",
+                                   "\033[<32;60;8M", "\033[<0;60;8m", NULL};
+static const char *const states[] = {"k", "k", "j", NULL};
+static const char *const compared[] = {"l", "l", "]", "h", NULL};
+static const char *const tabled[] = {"j", "]", "k", NULL};
 static const char *const form[] = {"j", "j", "k", NULL};
 static const char *const match[] = {"\177", "M", NULL};
 static const char *const match_memory[] = {"\177", "G", NULL};
@@ -34,6 +39,14 @@ static const char *const list[] = {"j", "j", "k", NULL};
 
 static const struct view views[] = {
     {"Design", false, "", "total", design},
+    {"Design, drag", false, "", "total", drag},
+    {"Design, held", false, "b\025params reference\rB", "held", design},
+    {"Design, held drag", false, "b\025params reference\rB", "held", drag},
+    {"History", false, "klklklU", "as opened", states},
+    {"Compare, overlay", false, "T\rkT\rklkT\rKC", "overlay", compared},
+    {"Compare, beside", false, "T\rkT\rklkT\rKC\t", "side by side", compared},
+    {"Compare, layers", false, "T\rkT\rklkT\rKC\t\t", "layers", tabled},
+    {"Compare, ledger", false, "T\rkT\rklkT\rKC\t\t\t", "ledger", tabled},
     {"Design, form", false, "e", "d_model", form},
     {"match, params", false, "m\025ffn params 190M", "190M", match},
     {"match, memory", false, "m\025ffn memory 90G", "90G", match_memory},
@@ -132,11 +145,11 @@ static void open_view(struct pty *p, const struct view *v)
 static int report(const struct view *v, double *ms, int n)
 {
     if (n == 0) {
-        printf("  %-16s no frame\n", v->name);
+        printf("  %-18s no frame\n", v->name);
         return 1;
     }
     qsort(ms, (size_t)n, sizeof *ms, by_value);
-    printf("  %-16s median %6.2f ms, p95 %6.2f ms, max %6.2f ms (target %.0f)%s", v->name,
+    printf("  %-18s median %6.2f ms, p95 %6.2f ms, max %6.2f ms (target %.0f)%s", v->name,
            ms[n / 2], ms[n * 95 / 100], ms[n - 1], target_ms,
            ms[n / 2] > target_ms ? " SLOWER" : "");
     printf(n < KEYS ? "; %d keys without a frame\n" : "\n", KEYS - n);
