@@ -202,6 +202,10 @@ void app_key(struct app *app, int key, const char *paste)
 
     app->message[0] = 0;
     app->redraw = true;
+    if (app->dialog.kind != DIALOG_NONE && keys_find(CTX_GLOBAL, key) == CMD_REPAINT) {
+        app->repaint = true;
+        return;
+    }
     if (app->dialog.kind != DIALOG_NONE) {
         dialog_key(app, key, paste);
         return;
