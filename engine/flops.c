@@ -91,8 +91,9 @@ static double paper_a(const struct spec *s, const struct count *c, double sparsi
     (void)sparsity;
     for (int i = 0; i < s->model.n_layers; i++) {
         double runs = count_runs(&s->model, i);
+        double scores = spec_has_attention(&s->model, i) ? 4 * S * s->model.d_model : 0;
 
-        sum += 2 * (runs - 1) * (double)c->layer[i].params + runs * 4 * S * s->model.d_model;
+        sum += 2 * (runs - 1) * (double)c->layer[i].params + runs * scores;
     }
     return S * sum;
 }
@@ -109,12 +110,13 @@ static double b_block(const struct spec *s, int layer)
     struct widths w = widths_of(s, layer);
     const struct model_spec *m = &s->model;
     double S = w.S, d = w.d;
-    int norms = 2 * (spec_norm_before(m) + spec_norm_after(m));
+    double rest = (spec_norm_before(m) + spec_norm_after(m)) * b_norm(S, d) + 2 * S * d;
     double ffn = 2 * w.matrices * S * d * w.f + S * w.f * 14 + (w.matrices == 3 ? S * w.f : 0);
     double attn = 2 * S * d * w.q + 4 * S * d * w.k + 3 * S * w.q + 3 * S * w.k + 4 * S * S * d +
                   w.heads * S * S * (1 + 1 + 12) + 2 * S * d * d;
 
-    return attn + ffn + norms * b_norm(S, d) + 4 * S * d;
+    return (spec_has_attention(m, layer) ? attn + rest : 0) +
+           (spec_has_ffn(m, layer) ? ffn + rest : 0);
 }
 
 static double b_total(const struct spec *s, double sparsity, double twice)

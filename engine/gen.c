@@ -213,9 +213,26 @@ static int lcm(int a, int b)
     return l > INT_MAX ? INT_MAX : (int)l;
 }
 
+// Query heads per kv head when all layers agree; where none has attention, what the profile says.
+static int shared_ratio(const struct model_spec *m)
+{
+    int ratio = spec_kv_ratio(m);
+
+    for (int i = 0; i < m->n_layers && !ratio; i++)
+        if (spec_has_attention(m, i))
+            return 0;
+    return ratio ? ratio : m->source[LANE_KV].kv_ratio;
+}
+
+static bool is_absent(const struct model_spec *m, enum lane lane, int layer)
+{
+    return lane == LANE_FFN ? !spec_has_ffn(m, layer)
+                            : lane != LANE_REUSE && !spec_has_attention(m, layer);
+}
+
 static struct grid grid_of(const struct model_spec *m, enum lane lane, int layer)
 {
-    int ratio = spec_kv_ratio(m), kv = m->lane[LANE_KV][layer];
+    int ratio = shared_ratio(m), kv = m->lane[LANE_KV][layer];
 
     switch (lane) {
     case LANE_FFN:
@@ -264,7 +281,8 @@ static int grid_next(const struct grid *g, int v, int dir)
 
 static void assign(struct model_spec *m, enum lane lane, int layer, int v)
 {
-    int ratio = spec_kv_ratio(m);
+    int ratio = shared_ratio(m);
+    bool comes_or_goes = v == 0 || is_absent(m, lane, layer);
 
     if (m->lane[lane][layer] == v)
         return;
@@ -272,8 +290,8 @@ static void assign(struct model_spec *m, enum lane lane, int layer, int v)
     m->source[lane].shape = SHAPE_LIST;
     if (lane == LANE_KV)
         m->source[LANE_KV].kv_ratio = 0;
-    if (lane == LANE_HEADS && ratio) {
-        m->lane[LANE_KV][layer] = v / ratio;
+    if (lane == LANE_HEADS && (ratio || comes_or_goes)) {
+        m->lane[LANE_KV][layer] = ratio ? v / ratio : v;
         m->source[LANE_KV].shape = SHAPE_LIST; // a {ratio: R} stays true and is kept
     }
 }
@@ -292,6 +310,17 @@ static bool refuse_end(const struct grid *g, enum lane lane, int v, int dir, cha
     return false;
 }
 
+static const char *const part_name[LANE_COUNT] = {"FFN", "attention", "attention", "repetition"};
+
+static bool refuse_absent(enum lane lane, int layer, char *why, size_t why_size)
+{
+    snprintf(why, why_size,
+             lane == LANE_KV ? "layer %d has no %s; set its query heads first"
+                             : "layer %d has no %s; set a value with =",
+             layer, part_name[lane]);
+    return false;
+}
+
 bool gen_step(struct model_spec *m, enum lane lane, int layer, int steps, char *why,
               size_t why_size)
 {
@@ -301,6 +330,8 @@ bool gen_step(struct model_spec *m, enum lane lane, int layer, int steps, char *
     BUG_IF(layer < 0 || layer >= m->n_layers);
     if (steps == 0)
         return true;
+    if (is_absent(m, lane, layer))
+        return refuse_absent(lane, layer, why, why_size);
     for (int64_t i = 0; i < (dir > 0 ? (int64_t)steps : -(int64_t)steps); i++) {
         int next = grid_next(&g, v, dir);
 
@@ -314,16 +345,26 @@ bool gen_step(struct model_spec *m, enum lane lane, int layer, int steps, char *
     return true;
 }
 
-bool gen_set(struct model_spec *m, enum lane lane, int layer, double v, char *why, size_t why_size)
+// A layer of nothing is no layer.
+static bool take_away(struct model_spec *m, enum lane lane, int layer, char *why, size_t why_size)
+{
+    enum lane other = lane == LANE_FFN ? LANE_HEADS : LANE_FFN;
+
+    if (is_absent(m, other, layer)) {
+        snprintf(why, why_size, "layer %d has no %s, so it keeps its %s", layer, part_name[other],
+                 part_name[lane]);
+        return false;
+    }
+    assign(m, lane == LANE_KV ? LANE_HEADS : lane, layer, 0);
+    return true;
+}
+
+static bool set_nearest(struct model_spec *m, enum lane lane, int layer, double v, char *why,
+                        size_t why_size)
 {
     struct grid g = grid_of(m, lane, layer);
     int near, below, above;
 
-    BUG_IF(layer < 0 || layer >= m->n_layers);
-    if (isnan(v)) {
-        snprintf(why, why_size, "not a number");
-        return false;
-    }
     near = (int)floor(fmin(fmax(v, 0), (double)g.max));
     below = on_grid(&g, near) ? near : grid_next(&g, near, -1);
     above = grid_next(&g, near, 1);
@@ -337,4 +378,20 @@ bool gen_set(struct model_spec *m, enum lane lane, int layer, double v, char *wh
     }
     assign(m, lane, layer, v - below <= above - v ? below : above);
     return true;
+}
+
+bool gen_set(struct model_spec *m, enum lane lane, int layer, double v, char *why, size_t why_size)
+{
+    BUG_IF(layer < 0 || layer >= m->n_layers);
+    if (isnan(v)) {
+        snprintf(why, why_size, "not a number");
+        return false;
+    }
+    if (is_absent(m, lane, layer) && v <= 0)
+        return true;
+    if (is_absent(m, lane, layer) && lane == LANE_KV)
+        return refuse_absent(lane, layer, why, why_size);
+    if (v == 0 && lane != LANE_REUSE)
+        return take_away(m, lane, layer, why, why_size);
+    return set_nearest(m, lane, layer, v, why, why_size);
 }

@@ -32,7 +32,7 @@ void gen_multipliers(const struct lane_source *src, const struct frame *frame, d
 // Fills lane[lane] of m from its source (SHAPE_LIST and SHAPE_NUMBER are left alone), with
 //   ffn_width = mkdiv(beta * d_model, ffn_step)
 //   n_heads   = mkdiv(alpha * d_model, head_step * head_dim) / head_dim
-// and LANE_KV from kv_ratio when one is set (after LANE_HEADS too). Fails when a result is illegal:
+// so that a generator gives every layer both; and LANE_KV from kv_ratio when one is set (after LANE_HEADS too). Fails when a result is illegal:
 // a multiplier that is no positive number or too large, heads that the ratio does not divide;
 // m is then unchanged.
 int gen_apply(struct model_spec *m, enum lane lane, struct err *err);
@@ -45,6 +45,8 @@ int gen_apply(struct model_spec *m, enum lane lane, struct err *err);
 // is then a multiple of both head_step and the ratio. With mixed ratios the layer keeps its kv
 // heads and the step is a multiple of both head_step and these.
 // A lane that changed becomes SHAPE_LIST, since its generator no longer describes it.
+// A layer never loses its attention or FFN by a step, nor gets one: where it has none the reason says
+// that gen_set can give it one.
 bool gen_step(struct model_spec *m, enum lane lane, int layer, int steps, char *why,
               size_t why_size);
 
@@ -53,6 +55,12 @@ void gen_grid(const struct model_spec *m, enum lane lane, int layer, int *unit, 
 
 // Sets one layer to the legal value nearest to v (the smaller one when two are equally near).
 // Returns false with the reason when v is not a number or no legal value exists.
+//
+// Exactly 0 takes the FFN or the attention (query or kv heads) away, unless the layer would be left
+// with neither; any other v leaves the least legal value at least. A positive v gives the layer an FFN
+// or attention that it has not, the latter with the kv heads of the ratio that the other layers share,
+// else as many as query heads. kv heads alone cannot: the query heads come first. A v below 0 leaves
+// away what is.
 bool gen_set(struct model_spec *m, enum lane lane, int layer, double v, char *why, size_t why_size);
 
 #endif

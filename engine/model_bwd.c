@@ -144,8 +144,9 @@ static void step_backward(struct model *m, struct step *s)
 {
     if (model_recomputes(m))
         model_step_inner(m, s);
-    residual_backward(m, s, FFN);
-    residual_backward(m, s, ATTENTION);
+    for (int b = BRANCHES - 1; b >= ATTENTION; b--)
+        if (model_has(s, (enum branch)b))
+            residual_backward(m, s, (enum branch)b);
     if (s->opens_gate)
         model_gate_backward(m, s);
     inject_backward(m, s);

@@ -116,8 +116,9 @@ static void bring_back(struct check *c, struct step *s)
 static bool bad_step(struct check *c, struct step *s)
 {
     bring_back(c, s);
-    return bad_weights(c, s->layer) || bad_gate(c, s) || bad_branch(c, s, ATTENTION) ||
-           bad_branch(c, s, FFN);
+    return bad_weights(c, s->layer) || bad_gate(c, s) ||
+           (model_has(s, ATTENTION) && bad_branch(c, s, ATTENTION)) ||
+           (model_has(s, FFN) && bad_branch(c, s, FFN));
 }
 
 static bool bad_forward(struct check *c)

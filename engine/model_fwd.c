@@ -112,14 +112,20 @@ static void add_branch(struct model *m, struct step *s, enum branch b, const str
 
 void model_step_inner(struct model *m, struct step *s)
 {
-    add_branch(m, s, ATTENTION, branch(m, s, ATTENTION));
+    const struct act *what = model_has(s, ATTENTION) ? branch(m, s, ATTENTION) : NULL;
+
+    if (!model_has(s, FFN))
+        return;
+    if (what)
+        add_branch(m, s, ATTENTION, what);
     branch(m, s, FFN);
 }
 
 void model_step(struct model *m, struct step *s)
 {
-    add_branch(m, s, ATTENTION, branch(m, s, ATTENTION));
-    add_branch(m, s, FFN, branch(m, s, FFN));
+    for (int b = ATTENTION; b < BRANCHES; b++)
+        if (model_has(s, (enum branch)b))
+            add_branch(m, s, (enum branch)b, branch(m, s, (enum branch)b));
 }
 
 void model_embed(struct model *m)

@@ -34,7 +34,7 @@ struct step {
     const struct param *ffn_in, *ffn_in_bias; // gate and up fused, or up alone
     const struct f32 *slopes;                 // (H) ALiBi, NULL without
     const struct act *inject;                 // (N, C) added to x before anything else, or NULL
-    struct residual r[BRANCHES];              // r[FFN].x is r[ATTENTION].y
+    struct residual r[BRANCHES];              // r[FFN].x is r[ATTENTION].y; see model_has
     struct act *qkv;    // (N, Q+2K); q and k already rotated unless there is a QK-norm
     struct act *qk;     // (N, Q+K) normalised and rotated, NULL without QK-norm
     struct f32 *rstd_q; // (N, groups)
@@ -156,6 +156,11 @@ static inline struct norm_roles model_norm_roles(enum branch b)
                                    PARAM_ATTN_OUT_NORM_BIAS};
     return (struct norm_roles){PARAM_FFN_IN_NORM, PARAM_FFN_IN_NORM_BIAS, PARAM_FFN_OUT_NORM,
                                PARAM_FFN_OUT_NORM_BIAS};
+}
+// A branch that a layer lacks has no buffers and leaves the stream as it is: y is x.
+static inline bool model_has(const struct step *s, enum branch b)
+{
+    return b == ATTENTION ? s->H > 0 : s->F > 0;
 }
 static inline const struct gate *model_gate(const struct model *m, const struct step *s)
 {

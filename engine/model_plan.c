@@ -54,6 +54,8 @@ static struct norm_stat take_stat(struct arena *a, const struct model *m)
 // Queries, keys and values: what decoding keeps.
 static void lay_out_keys(struct arena *a, struct model *m, struct step *s)
 {
+    if (!model_has(s, ATTENTION))
+        return;
     s->qkv = take_act(a, m->N, s->Q + 2 * s->K);
     if (m->spec.model.qk_norm != QK_NONE)
         s->qk = take_act(a, m->N, s->Q + s->K);
@@ -77,7 +79,7 @@ static void lay_out_residual(struct arena *a, struct model *m, struct step *s, e
         r->out = take_act(a, m->N, m->C);
 }
 
-static void lay_out_inner(struct arena *a, struct model *m, struct step *s)
+static void lay_out_attention(struct arena *a, struct model *m, struct step *s)
 {
     bool per_head = m->spec.model.qk_norm == QK_HEAD;
 
@@ -88,7 +90,20 @@ static void lay_out_inner(struct arena *a, struct model *m, struct step *s)
     }
     s->att = take_act(a, m->N, s->Q);
     s->lse = take_f32(a, m->N * s->H);
-    s->r[ATTENTION].y = s->r[FFN].x = take_act(a, m->N, m->C);
+}
+
+// The stream between the branches is a buffer of its own where the layer has both.
+static void lay_out_inner(struct arena *a, struct model *m, struct step *s)
+{
+    struct residual *r = s->r;
+    bool has_attention = model_has(s, ATTENTION), has_ffn = model_has(s, FFN);
+
+    if (has_attention)
+        lay_out_attention(a, m, s);
+    r[FFN].x = !has_attention ? r[ATTENTION].x : has_ffn ? take_act(a, m->N, m->C) : r[FFN].y;
+    r[ATTENTION].y = r[FFN].x;
+    if (!has_ffn)
+        return;
     lay_out_residual(a, m, s, FFN);
     s->ab = take_act(a, m->N, s->W);
     s->h = take_act(a, m->N, s->F);

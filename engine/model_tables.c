@@ -41,12 +41,12 @@ static void fill_slopes(struct model *m)
 {
     for (int i = 0; i < m->n_steps; i++) {
         const struct step *s = &m->steps[i];
-        double *row = xcalloc((size_t)s->H, sizeof *row);
+        double *row = xcalloc((size_t)s->H + 1, sizeof *row);
         int64_t at = (int64_t)s->layer * model_most_heads(m);
 
         for (int j = 0; j < s->H; j++)
             row[j] = alibi_slope(j, s->H);
-        if (s->loop == 0 && s->repeat == 0)
+        if (s->loop == 0 && s->repeat == 0 && s->H > 0)
             m->be->op->upload_f64(m->be, f32_at(m->be, m->slopes, at), row, s->H);
         free(row);
     }

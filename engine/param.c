@@ -213,19 +213,23 @@ static void add_ffn(struct param_list *list, const struct spec *spec, int layer)
 
 static void add_layer(struct param_list *list, const struct spec *spec, int i)
 {
-    bool before = spec_norm_before(&spec->model), after = spec_norm_after(&spec->model);
+    const struct model_spec *m = &spec->model;
+    bool before = spec_norm_before(m), after = spec_norm_after(m);
+    bool attention = spec_has_attention(m, i), ffn = spec_has_ffn(m, i);
 
     if (i < spec_gate_count(spec))
         add_gate(list, spec, i);
-    if (before)
+    if (attention && before)
         add_norm(list, spec, PARAM_ATTN_IN_NORM, PARAM_ATTN_IN_NORM_BIAS, i);
-    add_attention(list, spec, i);
-    if (after)
+    if (attention)
+        add_attention(list, spec, i);
+    if (attention && after)
         add_norm(list, spec, PARAM_ATTN_OUT_NORM, PARAM_ATTN_OUT_NORM_BIAS, i);
-    if (before)
+    if (ffn && before)
         add_norm(list, spec, PARAM_FFN_IN_NORM, PARAM_FFN_IN_NORM_BIAS, i);
-    add_ffn(list, spec, i);
-    if (after)
+    if (ffn)
+        add_ffn(list, spec, i);
+    if (ffn && after)
         add_norm(list, spec, PARAM_FFN_OUT_NORM, PARAM_FFN_OUT_NORM_BIAS, i);
 }
 

@@ -274,11 +274,35 @@ static void check_kv_divides(struct reading *r)
     for (int i = 0; i < m->n_layers; i++) {
         int heads = m->lane[LANE_HEADS][i], kv = m->lane[LANE_KV][i];
 
-        if (heads % kv == 0 || !starts_complaint(r, &errors, LANE_KV, i))
+        if ((kv > 0 ? heads > 0 && heads % kv == 0 : heads == 0) ||
+            !starts_complaint(r, &errors, LANE_KV, i))
             continue;
         snprintf(path, sizeof path, "model.n_kv_heads[%d]", i);
-        reading_error(r, item_of(r, LANE_KV, i), path,
-                      "%d does not divide n_heads %d in layer %d, expected a divisor", kv, heads,
+        if (heads == 0 || kv == 0)
+            reading_error(r, item_of(r, LANE_KV, i), path,
+                          "%d with n_heads %d in layer %d: both are 0 where a layer has no "
+                          "attention, or none is ({ratio: R} does so)",
+                          kv, heads, i);
+        else
+            reading_error(r, item_of(r, LANE_KV, i), path,
+                          "%d does not divide n_heads %d in layer %d, expected a divisor", kv,
+                          heads, i);
+    }
+}
+
+static void check_not_empty(struct reading *r)
+{
+    const struct model_spec *m = &r->spec->model;
+    struct layer_errors errors = {0};
+    char path[64];
+
+    for (int i = 0; i < m->n_layers; i++) {
+        if (spec_has_attention(m, i) || spec_has_ffn(m, i) ||
+            !starts_complaint(r, &errors, LANE_FFN, i))
+            continue;
+        snprintf(path, sizeof path, "model.ffn_width[%d]", i);
+        reading_error(r, item_of(r, LANE_FFN, i), path,
+                      "0 in layer %d, whose n_heads is 0 too: a layer has attention, an FFN or both",
                       i);
     }
 }
@@ -300,6 +324,8 @@ static void check_lanes(struct reading *r)
         if (all_good(r, paths[i], NULL))
             check_lane(r, spec_key_find(paths[i]));
     }
+    if (all_good(r, "model.n_heads", "model.ffn_width", NULL))
+        check_not_empty(r);
 }
 
 // ---- between keys -------------------------------------------------------------------------------

@@ -90,14 +90,17 @@ static int nearest_divisor(double v, int of)
     return best;
 }
 
-// Linear between the old layers.
+// Linear between the old layers. What the nearest of them lacks stays away, and the others are no
+// mean with it.
 static double resampled(const int *values, int n, int layer, int new_n)
 {
     double x = new_n > 1 ? (double)layer * (n - 1) / (new_n - 1) : (n - 1) / 2.;
-    int below = (int)x;
+    int below = (int)x, nearest = (int)(x + 0.5);
 
     if (below + 1 >= n)
         return values[n - 1];
+    if (values[below] == 0 || values[below + 1] == 0)
+        return values[nearest];
     return values[below] + (x - below) * (values[below + 1] - values[below]);
 }
 
@@ -107,6 +110,8 @@ static int legal(const struct model_spec *m, enum lane lane, int layer, int rati
                                                  "model.n_kv_heads", "model.reuse"};
     int heads = m->lane[LANE_HEADS][layer];
 
+    if (lane == LANE_KV ? heads == 0 : v == 0)
+        return 0;
     if (lane == LANE_KV)
         return ratio && heads % ratio == 0 ? heads / ratio : nearest_divisor(v, heads);
     return nearest_multiple(v,

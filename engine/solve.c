@@ -92,6 +92,7 @@ static void wanted(const struct spec *s, enum lane lane, double *out)
         out[i] = m->lane[lane][i];
 }
 
+// What a layer lacks stays away.
 static void collect(struct axis *a, const bool *locked)
 {
     const struct model_spec *m = &a->from->model;
@@ -101,7 +102,7 @@ static void collect(struct axis *a, const bool *locked)
     for (int k = 0; k < m->n_layers; k++) {
         int i = from_middle(m->n_layers, k), most;
 
-        if (locked && locked[i])
+        if ((locked && locked[i]) || m->lane[a->lane][i] == 0)
             continue;
         a->layer[a->n] = i;
         gen_grid(m, a->lane, i, &a->unit[a->n], &most);
@@ -356,12 +357,29 @@ static void explain_lane(struct axis *a, const struct solve_request *r, struct s
                  what, a->unit[entry], budget_text(r->budget, smallest, step), a->layer[entry]);
 }
 
+// Why none may move.
+static const char *reason_for_none(const struct model_spec *m, enum lane lane)
+{
+    bool has_one = false, all = true;
+
+    for (int i = 0; i < m->n_layers; i++) {
+        has_one |= m->lane[lane][i] > 0;
+        all &= m->lane[lane][i] > 0;
+    }
+    if (!has_one)
+        return lane == LANE_FFN ? "no layer has an FFN" : "no layer has attention";
+    if (all)
+        return "all layers are locked";
+    return lane == LANE_FFN ? "all layers with an FFN are locked"
+                            : "all layers with attention are locked";
+}
+
 static int check_lane(const struct axis *a, struct err *err)
 {
     const char *what = a->lane == LANE_FFN ? "ffn_width" : "heads";
 
     if (a->n == 0)
-        return err_set(err, "all layers are locked");
+        return err_set(err, "%s", reason_for_none(&a->from->model, a->lane));
     for (int i = 0; a->linear && i < a->n; i++)
         if (a->cost[i] > 0)
             return 0;

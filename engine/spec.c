@@ -101,7 +101,9 @@ int spec_kv_ratio(const struct model_spec *m)
     for (int i = 0; i < m->n_layers; i++) {
         int heads = m->lane[LANE_HEADS][i], kv = m->lane[LANE_KV][i];
 
-        if (kv <= 0 || heads % kv || (i && heads / kv != ratio))
+        if (heads == 0 && kv == 0)
+            continue;
+        if (kv <= 0 || heads % kv || (ratio && heads / kv != ratio))
             return 0;
         ratio = heads / kv;
     }

@@ -234,7 +234,17 @@ static inline bool spec_norm_after(const struct model_spec *m)
 {
     return m->norm_place != PLACE_PRE;
 }
-// n_heads / n_kv_heads when it is the same in every layer, else 0.
+// A layer without query heads has no attention and none of its norms; one without FFN width has no
+// FFN. What the layer lacks passes the stream unchanged.
+static inline bool spec_has_attention(const struct model_spec *m, int layer)
+{
+    return m->lane[LANE_HEADS][layer] > 0;
+}
+static inline bool spec_has_ffn(const struct model_spec *m, int layer)
+{
+    return m->lane[LANE_FFN][layer] > 0;
+}
+// n_heads / n_kv_heads when it is the same in every layer that has attention, else 0.
 int spec_kv_ratio(const struct model_spec *m);
 int64_t spec_total_steps(const struct spec *s); // optimizer steps to the planned end
 int64_t spec_tokens_per_step(const struct spec *s);

@@ -35,13 +35,17 @@ static void reorder(const struct model_spec *from, enum variant v, uint64_t seed
     }
 }
 
+// Of the layers that have what it is about.
 static double mean(const int *v, int n)
 {
     double sum = 0;
+    int present = 0;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         sum += v[i];
-    return sum / n;
+        present += v[i] > 0;
+    }
+    return present ? sum / present : 0;
 }
 
 // Heads before kv heads: these must divide them.
@@ -56,7 +60,8 @@ static int average(const struct model_spec *from, struct model_spec *m, struct e
         if (order[k] == LANE_KV && spec_kv_ratio(from))
             continue; // they went along
         for (int i = 0; i < m->n_layers; i++)
-            if (!gen_set(m, order[k], i, want, why, sizeof why))
+            if (from->lane[order[k]][i] > 0 &&
+                !gen_set(m, order[k], i, want, why, sizeof why))
                 return err_set(err, "layer %d: %s", i, why);
     }
     return 0;

@@ -12,7 +12,8 @@
 enum variant {
     VARIANT_REVERSE, // layer i becomes layer L-1-i
     VARIANT_PERMUTE, // the same layers in a random order, drawn by seed
-    VARIANT_AVERAGE, // every layer has the mean width, heads and repetitions, to the next legal one
+    VARIANT_AVERAGE, // every layer has the mean width, heads and repetitions, to the next legal one;
+                     // the mean of those that have an FFN or attention, and only these get it
     VARIANTS
 };
 extern const char *const variant_names[]; // "reverse", "permute", "average", NULL

@@ -149,6 +149,69 @@ static void mixture_nope(struct spec *s)
     s->model.tie_embeddings = true;
 }
 
+// Layers without attention or without an FFN, the first and the last among them.
+static void absent(struct spec *s)
+{
+    four_layers(s);
+    arch_lane(s, LANE_HEADS, (int[]){2, 0, 3, 6});
+    arch_lane(s, LANE_KV, (int[]){1, 0, 3, 2});
+    arch_lane(s, LANE_FFN, (int[]){5, 8, 0, 7});
+}
+static void absent_at_the_ends(struct spec *s)
+{
+    four_layers(s);
+    arch_lane(s, LANE_HEADS, (int[]){0, 4, 3, 6});
+    arch_lane(s, LANE_KV, (int[]){0, 2, 3, 2});
+    arch_lane(s, LANE_FFN, (int[]){5, 8, 0, 0});
+    s->model.pos = POS_ALIBI;
+    s->model.qk_norm = QK_HEAD;
+}
+static void absent_reordered(struct spec *s)
+{
+    absent_at_the_ends(s);
+    arch_lane(s, LANE_REUSE, (int[]){2, 1, 3, 2});
+    s->model.norm_place = PLACE_REORDERED;
+    s->model.norm = NORM_LAYER;
+    s->model.bias = true;
+    s->model.act = ACT_GELU;
+    s->model.pos = POS_LEARNED;
+    s->model.qk_norm = QK_FULL;
+}
+static void absent_injections(struct spec *s)
+{
+    absent(s);
+    arch_lane(s, LANE_REUSE, (int[]){1, 3, 2, 1});
+    s->model.reuse_inject = s->model.block_inject = INJECT_ADD;
+    s->model.block_loops = 2;
+}
+static void absent_sandwich_gates(struct spec *s)
+{
+    paper_b(s);
+    arch_lane(s, LANE_HEADS, (int[]){2, 4, 0, 6});
+    arch_lane(s, LANE_KV, (int[]){1, 2, 0, 2});
+    arch_lane(s, LANE_FFN, (int[]){0, 8, 12, 7});
+    arch_lane(s, LANE_REUSE, (int[]){2, 1, 2, 1});
+}
+static void absent_gates_off(struct spec *s)
+{
+    gates(s, GATE_ATTN_OFF);
+    arch_lane(s, LANE_HEADS, (int[]){2, 0, 3, 0});
+    arch_lane(s, LANE_KV, (int[]){1, 0, 3, 0});
+    arch_lane(s, LANE_FFN, (int[]){0, 8, 0, 7});
+}
+static void no_attention_at_all(struct spec *s)
+{
+    arch_lane(s, LANE_HEADS, (int[]){0, 0, 0});
+    arch_lane(s, LANE_KV, (int[]){0, 0, 0});
+    s->model.qk_norm = QK_HEAD;
+    s->model.pos = POS_ALIBI;
+}
+static void no_ffn_at_all(struct spec *s)
+{
+    arch_lane(s, LANE_FFN, (int[]){0, 0, 0});
+    s->model.norm_place = PLACE_SANDWICH;
+}
+
 #define VARIANT(f)                                                                                 \
     {                                                                                              \
 #f, f                                                                                      \
@@ -172,6 +235,14 @@ const struct arch_variant arch_variants[] = {
     VARIANT(mixture_alibi),
     VARIANT(mixture_learned),
     VARIANT(mixture_nope),
+    VARIANT(absent),
+    VARIANT(absent_at_the_ends),
+    VARIANT(absent_reordered),
+    VARIANT(absent_injections),
+    VARIANT(absent_sandwich_gates),
+    VARIANT(absent_gates_off),
+    VARIANT(no_attention_at_all),
+    VARIANT(no_ffn_at_all),
 };
 const int arch_count = sizeof arch_variants / sizeof arch_variants[0];
 

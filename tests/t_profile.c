@@ -273,8 +273,8 @@ static void wrong_layer_values_are_named(void **state)
                 "500 in layer 1 is not a multiple of model.ffn_step 256");
     expect_with("ffn_width", "[512 x2, 500 x2]", "p.yaml:4:23", "model.ffn_width[2]",
                 "nearest are 256 and 512");
-    expect_with("ffn_width", "[512, 0, 512 x2]", "p.yaml:4:20", "model.ffn_width[1]",
-                "0 is out of range, expected 1 to 1048576");
+    expect_with("ffn_width", "[512, -1, 512 x2]", "p.yaml:4:20", "model.ffn_width[1]",
+                "-1 is out of range, expected 0 to 1048576");
     expect_with("ffn_width", "[512 x300]", "p.yaml:4:15", "model.ffn_width[0]", "2048 x6");
     expect_with("ffn_width", "[512 x200, 512 x200]", "p.yaml:4:25", "model.ffn_width",
                 "more than 256 values");
@@ -400,7 +400,7 @@ static void all_problems_come_in_one_pass(void **state)
                      -1);
     assert_string_equal(printed(&p),
                         "p.yaml:1:1: model.n_heads: is missing and has no default (query heads: "
-                        "number, list or generator)\n"
+                        "number, list or generator; 0: the layer has no attention)\n"
                         "    model:\n"
                         "    ^\n"
                         "p.yaml:1:1: model.vocab: is missing and has no default (number of token "

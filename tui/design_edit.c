@@ -99,7 +99,7 @@ static bool kv_heads_divide(const struct model_spec *m, char *why)
     for (int i = 0; i < m->n_layers; i++) {
         int heads = m->lane[LANE_HEADS][i], kv = m->lane[LANE_KV][i];
 
-        if (heads % kv == 0)
+        if (kv > 0 ? heads % kv == 0 : heads == 0)
             continue;
         snprintf(why, DESIGN_WHY,
                  "layer %d would have %d heads, which its %d kv heads do not divide", i, heads, kv);
