@@ -169,23 +169,40 @@ static int64_t deci_width(double factor, int64_t d)
     return (n + 255) / 256 * 256;
 }
 
-// A part of a layer that a profile cannot leave out. Errors name the layer.
-static bool is_absent(struct hub_file *f, int layer, const char *part, const json_t *block)
+// A flag of a part; missing and null are false. False when anything else was reported.
+static bool part_flag(struct hub_file *f, int layer, const char *part, const char *name,
+                      const json_t *block, bool *on)
 {
-    static const char *const ways[] = {"no_op", "replace_with_linear"};
+    const json_t *v = json_object_get(block, name);
+    char where[64], q[HUB_QUOTE];
+
+    *on = json_is_true(v);
+    if (!v || json_is_boolean(v) || json_is_null(v))
+        return true;
+    snprintf(where, sizeof where, "[%d].%s.%s", layer, part, name);
+    hub_say_fact(f, HUB_ERROR, FACT_BLOCKS, where, "expected true or false, got %s",
+                 hub_quote(q, v));
+    return false;
+}
+
+// Whether a layer has the part (no_op: it has none). False when that was reported, as a linear layer
+// in its place is.
+static bool part_is_there(struct hub_file *f, int layer, const char *part, const json_t *block,
+                          bool *there)
+{
+    bool is_linear, is_absent;
     char where[64];
 
-    for (int i = 0; i < 2; i++) {
-        const json_t *v = json_object_get(block, ways[i]);
-
-        if (!v || json_is_false(v) || json_is_null(v))
-            continue;
-        snprintf(where, sizeof where, "[%d].%s.%s", layer, part, ways[i]);
-        hub_say_fact(f, HUB_ERROR, FACT_BLOCKS, where,
-                     "layer %d has no %s of its own; in a profile every layer has one", layer,
-                     part);
+    if (!part_flag(f, layer, part, "replace_with_linear", block, &is_linear) ||
+        !part_flag(f, layer, part, "no_op", block, &is_absent))
+        return false;
+    *there = !is_absent;
+    if (!is_linear || is_absent)
         return true;
-    }
+    snprintf(where, sizeof where, "[%d].%s.replace_with_linear", layer, part);
+    hub_say_fact(f, HUB_ERROR, FACT_BLOCKS, where,
+                 "layer %d has one matrix in place of its %s, which a profile cannot say", layer,
+                 part);
     return false;
 }
 
@@ -221,8 +238,8 @@ static const json_t *object_in(struct hub_file *f, const char *where, const json
     return NULL;
 }
 
-// The part of a layer's block, NULL when it is not there or cannot be said.
-static const json_t *block_part(struct hub_file *f, int layer, const char *part)
+// The part of a layer's block and whether the layer has it; NULL when something was reported.
+static const json_t *block_part(struct hub_file *f, int layer, const char *part, bool *there)
 {
     const json_t *block = json_array_get(f->fact[FACT_BLOCKS], (size_t)layer), *v;
     char where[48];
@@ -232,15 +249,21 @@ static const json_t *block_part(struct hub_file *f, int layer, const char *part)
     if (!v)
         return NULL;
     list_unknown(f, layer, part, v);
-    return is_absent(f, layer, part, v) ? NULL : v;
+    return part_is_there(f, layer, part, v, there) ? v : NULL;
 }
 
 static bool read_group(struct hub_file *f, struct hub_shape *s, int layer)
 {
-    const json_t *part = block_part(f, layer, "attention");
+    bool there;
+    const json_t *part = block_part(f, layer, "attention", &there);
     char where[64];
     int64_t group;
 
+    if (part && !there) {
+        s->heads.v[layer] = s->kv.v[layer] = 0;
+        s->heads.from = FACT_BLOCKS;
+        return true;
+    }
     snprintf(where, sizeof where, "[%d].attention.n_heads_in_group", layer);
     if (!part ||
         !hub_whole(f, FACT_BLOCKS, where, json_object_get(part, "n_heads_in_group"), &group))
@@ -256,13 +279,17 @@ static bool read_group(struct hub_file *f, struct hub_shape *s, int layer)
 
 static bool read_width(struct hub_file *f, struct hub_shape *s, int layer)
 {
-    const json_t *part = block_part(f, layer, "ffn");
+    bool there;
+    const json_t *part = block_part(f, layer, "ffn", &there);
     const json_t *width = json_object_get(part, "intermediate_size");
     char where[64];
     double factor;
 
     if (!part)
         return false;
+    s->ffn.v[layer] = 0;
+    if (!there)
+        return true;
     if (width && !json_is_null(width)) {
         snprintf(where, sizeof where, "[%d].ffn.intermediate_size", layer);
         return hub_whole(f, FACT_BLOCKS, where, width, &s->ffn.v[layer]);
@@ -274,7 +301,25 @@ static bool read_width(struct hub_file *f, struct hub_shape *s, int layer)
     return true;
 }
 
-// All layers, so that every part that is missing is named.
+static bool read_block(struct hub_file *f, struct hub_shape *s, int layer)
+{
+    char where[32];
+    bool is_good;
+
+    snprintf(where, sizeof where, "[%d]", layer);
+    if (!object_in(f, where, json_array_get(f->fact[FACT_BLOCKS], (size_t)layer)))
+        return false;
+    is_good = read_group(f, s, layer);
+    is_good &= read_width(f, s, layer);
+    if (!is_good || s->heads.v[layer] || s->ffn.v[layer])
+        return is_good;
+    hub_say_fact(f, HUB_ERROR, FACT_BLOCKS, where,
+                 "layer %d has neither attention nor an ffn; in a profile a layer has one of them",
+                 layer);
+    return false;
+}
+
+// All layers, so that everything that cannot be said is named.
 static bool read_blocks(struct hub_file *f, struct hub_shape *s)
 {
     bool is_good = true;
@@ -288,17 +333,8 @@ static bool read_blocks(struct hub_file *f, struct hub_shape *s)
     }
     if (!has_layers(f, FACT_BLOCKS, s))
         return false;
-    for (int i = 0; i < s->n_layers; i++) {
-        char where[32];
-
-        snprintf(where, sizeof where, "[%d]", i);
-        if (object_in(f, where, json_array_get(f->fact[FACT_BLOCKS], (size_t)i))) {
-            is_good &= read_group(f, s, i);
-            is_good &= read_width(f, s, i);
-        } else {
-            is_good = false;
-        }
-    }
+    for (int i = 0; i < s->n_layers; i++)
+        is_good &= read_block(f, s, i);
     return is_good;
 }
 

@@ -241,14 +241,19 @@ static int64_t step_of(const struct hub_lane *ffn, int64_t n)
     return step;
 }
 
-// Query heads per key/value head when all layers have the same, else 0.
+// Query heads per key/value head when all layers with attention have the same, else 0.
 static int64_t ratio_of(const struct hub_shape *s)
 {
-    int64_t ratio = s->heads.v[0] / s->kv.v[0];
+    int64_t ratio = 0;
 
-    for (int i = 0; i < s->n_layers; i++)
+    for (int i = 0; i < s->n_layers; i++) {
+        if (s->heads.v[i] == 0)
+            continue;
+        if (!ratio)
+            ratio = s->heads.v[i] / s->kv.v[i];
         if (s->heads.v[i] != ratio * s->kv.v[i])
             return 0;
+    }
     return ratio;
 }
 

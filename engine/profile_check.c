@@ -301,9 +301,9 @@ static void check_not_empty(struct reading *r)
             !starts_complaint(r, &errors, LANE_FFN, i))
             continue;
         snprintf(path, sizeof path, "model.ffn_width[%d]", i);
-        reading_error(r, item_of(r, LANE_FFN, i), path,
-                      "0 in layer %d, whose n_heads is 0 too: a layer has attention, an FFN or both",
-                      i);
+        reading_error(
+            r, item_of(r, LANE_FFN, i), path,
+            "0 in layer %d, whose n_heads is 0 too: a layer has attention, an FFN or both", i);
     }
 }
 

@@ -38,8 +38,8 @@ struct solved {
     char why[160]; // what keeps the residual from being 0, "" when it is 0
 };
 
-// from must be valid. Returns 0, or -1 with the reason why nothing can be moved at all: all layers
-// locked, a quantity that this way does not change, no whole length. Any thread; *out may be from's
+// A layer without an FFN or attention gets none. from must be valid. Returns 0, or -1 with the reason
+// why nothing can be moved at all: all layers locked, a quantity that this way does not change, no whole length. Any thread; *out may be from's
 // owner only if it is another object.
 int solve(const struct spec *from, const struct solve_request *r, struct solved *out,
           struct err *err);

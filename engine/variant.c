@@ -60,8 +60,7 @@ static int average(const struct model_spec *from, struct model_spec *m, struct e
         if (order[k] == LANE_KV && spec_kv_ratio(from))
             continue; // they went along
         for (int i = 0; i < m->n_layers; i++)
-            if (from->lane[order[k]][i] > 0 &&
-                !gen_set(m, order[k], i, want, why, sizeof why))
+            if (from->lane[order[k]][i] > 0 && !gen_set(m, order[k], i, want, why, sizeof why))
                 return err_set(err, "layer %d: %s", i, why);
     }
     return 0;

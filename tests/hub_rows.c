@@ -84,8 +84,23 @@ const struct hub_elm hub_elms[] = {
       20, 20, 20, 20, 20, 20, 24, 24, 24, 24, 24, 24},
      3036647424, "arithmetic"},
 };
+
+// Sources as above; the blocks are those of the model's config.json.
+const struct hub_deci hub_decis[] = {
+    {"Llama-3_3-Nemotron-Super-49B-v1", 80, 8192, 64, 128256,
+     {{1, 8, 2.625}, {5, 8, 5.25}, {2, 0, 2.625}, {3, 8, 5.25}, {1, 0, 3.28125}, {30, 8, 5.25},
+      {1, 0, 1.3125}, {2, 0, 2.625}, {1, 0, 1.3125}, {1, 0, 5.25}, {1, 0, 1.3125}, {1, 0, 2.625},
+      {3, 0, 1.3125}, {1, 8, 5.25}, {1, 0, 1.3125}, {2, 0, 1}, {1, 0, 1.3125}, {3, 0, 1},
+      {2, 0, 1.3125}, {2, 0, 0.5}, {2, 0, 1}, {2, 0, 0.5}, {1, 0, 1}, {2, 0, 0.5}, {9, 8, 5.25}},
+     49867145216, "published"},
+    // no model: layers of every kind
+    {"mixed", 8, 1536, 12, 5000,
+     {{2, 4, 2.625}, {1, 0, 0.5}, {3, 4, 0}, {1, 12, 1.3125}, {1, 0, 5.25}}, 110143488,
+     "arithmetic"},
+};
 // clang-format on
 
+const int hub_deci_count = sizeof hub_decis / sizeof hub_decis[0];
 const int hub_row_count = sizeof hub_rows / sizeof hub_rows[0];
 const int hub_elm_count = sizeof hub_elms / sizeof hub_elms[0];
 
@@ -174,4 +189,53 @@ char *hub_elm_text(const struct hub_elm *r)
                 round((0.5 + 3.5 * i / (r->layers - 1)) * 100) / 100);
     buf_str(&b, "]}\n");
     return buf_detach(&b);
+}
+
+static void add_block(struct buf *b, const struct hub_blocks *k)
+{
+    if (k->group)
+        buf_fmt(b, "{\"attention\": {\"n_heads_in_group\": %d, \"no_op\": false,\n", k->group);
+    else
+        buf_str(b, "{\"attention\": {\"n_heads_in_group\": null, \"no_op\": true,\n");
+    buf_str(b, "\"replace_with_linear\": false, \"sparsify\": null, \"window_length\": null},\n");
+    if (k->ffn_mult > 0)
+        buf_fmt(b, "\"ffn\": {\"ffn_mult\": %.6g, \"no_op\": false,\n", k->ffn_mult);
+    else
+        buf_str(b, "\"ffn\": {\"ffn_mult\": null, \"no_op\": true,\n");
+    buf_str(b, "\"replace_with_linear\": false, \"sparsify\": null}}");
+}
+
+char *hub_deci_text(const struct hub_deci *r)
+{
+    struct buf b = {0};
+
+    buf_fmt(&b,
+            "{\"architectures\": [\"DeciLMForCausalLM\"], \"model_type\": \"nemotron-nas\",\n"
+            "\"attention_bias\": false, \"mlp_bias\": false, \"hidden_act\": \"silu\",\n"
+            "\"hidden_size\": %d, \"num_hidden_layers\": %d, \"num_attention_heads\": %d,\n"
+            "\"intermediate_size\": null, \"num_key_value_heads\": null,\n"
+            "\"vocab_size\": %d, \"tie_word_embeddings\": false, \"block_configs\": [\n",
+            r->d, r->layers, r->heads, r->vocab);
+    for (const struct hub_blocks *k = r->blocks; k->count; k++)
+        for (int i = 0; i < k->count; i++) {
+            buf_str(&b, k == r->blocks && !i ? "" : ",\n");
+            add_block(&b, k);
+        }
+    buf_str(&b, "]}\n");
+    return buf_detach(&b);
+}
+
+int64_t hub_deci_total(const struct hub_deci *r)
+{
+    int64_t d = r->d, sum = 2 * (int64_t)r->vocab * d + d;
+
+    for (const struct hub_blocks *k = r->blocks; k->count; k++) {
+        int64_t f = ((int64_t)(2 * k->ffn_mult * r->d / 3) + 255) / 256 * 256;
+
+        if (k->group)
+            sum += k->count * (d + 2 * d * d + 2 * d * (d / k->group));
+        if (f)
+            sum += k->count * (d + 3 * d * f);
+    }
+    return sum;
 }

@@ -39,4 +39,22 @@ extern const struct hub_elm hub_elms[];
 extern const int hub_elm_count;
 char *hub_elm_text(const struct hub_elm *row);
 
+// DeciLM: runs of alike blocks, up to the one with count 0.
+struct hub_blocks {
+    int count, group; // query heads per kv head, 0: no attention
+    double ffn_mult;  // 0: no FFN
+};
+struct hub_deci {
+    const char *name;
+    int layers, d, heads, vocab;
+    struct hub_blocks blocks[32];
+    int64_t total;
+    const char *source;
+};
+extern const struct hub_deci hub_decis[];
+extern const int hub_deci_count;
+char *hub_deci_text(const struct hub_deci *row);
+// By a formula that adds up tensors, heads of d / heads.
+int64_t hub_deci_total(const struct hub_deci *row);
+
 #endif

@@ -429,60 +429,6 @@ static void errors_have_a_place(void **state)
                  2, 27, "3 does not divide n_heads 4");
 }
 
-// ---- block_configs ------------------------------------------------------------------------------
-
-static const char deci[] =
-    "{\"model_type\": \"nemotron-nas\", \"hidden_size\": 768, \"num_hidden_layers\": 2,\n"
-    " \"num_attention_heads\": 12, \"vocab_size\": 1000, \"hidden_act\": \"silu\",\n"
-    " \"block_configs\": [\n"
-    "  {\"attention\": {\"n_heads_in_group\": 4, \"no_op\": false, \"sparsify\": null},\n"
-    "   \"ffn\": {\"ffn_mult\": 2.625, \"no_op\": false}},\n"
-    "  {\"attention\": {\"n_heads_in_group\": 12}, \"ffn\": {\"ffn_mult\": 0.5}}]}\n";
-
-static void blocks_give_each_layer_its_sizes(void **state)
-{
-    struct spec s = good(deci);
-
-    (void)state;
-    // 2 * 2.625 * 768 / 3 = 1344 up to 1536; 256 stays
-    assert_int_equal(s.model.lane[LANE_FFN][0], 1536);
-    assert_int_equal(s.model.lane[LANE_FFN][1], 256);
-    assert_int_equal(s.model.lane[LANE_KV][0], 3);
-    assert_int_equal(s.model.lane[LANE_KV][1], 1);
-    assert_int_equal(total(&s), 2 * 1000 * 768 + 768 + 2 * (2 * 768 * 768 + 2 * 768) +
-                                    2 * 768 * 64 * (3 + 1) + 3 * 768 * (1536 + 256));
-}
-
-static void expect_blocks(const char *blocks, enum severity severity, const char *path,
-                          const char *part)
-{
-    expect(deci, "block_configs", blocks, severity, path, part);
-}
-
-static void layers_without_a_part_are_named(void **state)
-{
-    (void)state;
-    expect_blocks("[{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 1}},"
-                  "{\"attention\": {\"no_op\": true}, \"ffn\": {\"ffn_mult\": 1}}]",
-                  SEV_ERROR, "block_configs[1].attention.no_op", "layer 1 has no attention");
-    expect_blocks("[{\"attention\": {\"n_heads_in_group\": 4},"
-                  " \"ffn\": {\"replace_with_linear\": true}},"
-                  "{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 1}}]",
-                  SEV_ERROR, "block_configs[0].ffn.replace_with_linear", "layer 0 has no ffn");
-    expect_blocks("[{\"attention\": {\"n_heads_in_group\": 5}, \"ffn\": {\"ffn_mult\": 1}},"
-                  "{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 1}}]",
-                  SEV_ERROR, "block_configs[0].attention.n_heads_in_group", "5 does not divide");
-    expect_blocks("[{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 1}}]",
-                  SEV_ERROR, "block_configs", "has 1 values, expected one for each of 2");
-    expect_blocks("[3, {\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 1}}]",
-                  SEV_ERROR, "block_configs[0]", "expected an object, got 3");
-    expect_blocks("[{\"attention\": {\"n_heads_in_group\": 4}, \"ffn\": {\"ffn_mult\": 1}},"
-                  "{\"attention\": {\"n_heads_in_group\": 4, \"window_length\": 64, \"x\": 1},"
-                  " \"ffn\": {\"intermediate_size\": 300}}]",
-                  SEV_WARNING, "block_configs[1].attention.window_length", "attention reaches");
-    expect_blocks("{}", SEV_ERROR, "block_configs", "expected a list");
-}
-
 // ---- saving -------------------------------------------------------------------------------------
 
 static void saving_over_a_configuration_is_refused(void **state)
@@ -568,8 +514,6 @@ int main(void)
         cmocka_unit_test(other_tensors_are_refused),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(errors_have_a_place),
-        cmocka_unit_test(blocks_give_each_layer_its_sizes),
-        cmocka_unit_test(layers_without_a_part_are_named),
         cmocka_unit_test(saving_over_a_configuration_is_refused),
         cmocka_unit_test(a_profile_on_a_configuration_is_saved),
         cmocka_unit_test(names_come_from_folders),
