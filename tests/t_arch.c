@@ -146,6 +146,71 @@ static void evaluation_model_gives_the_same_loss(void **state)
     backend_close(be);
 }
 
+// ---- absent parts -------------------------------------------------------------------------------
+
+static void zero_param(struct model *m, enum param_role role, int layer)
+{
+    const struct param *p = param_find(model_params(m), role, layer);
+    float *x = calloc((size_t)p->size, sizeof *x);
+
+    model_set_weight(m, p, x);
+    free(x);
+}
+
+// What adds nothing to the stream could as well not be there: the same loss, and the same gradients
+// of all that both have.
+static void check_absent_is_zero(struct backend *be, const struct spec *s)
+{
+    static const int heads[] = {2, 4, 3, 6}, kv[] = {1, 2, 3, 2};
+    struct spec full_spec = *s;
+    struct model *part = arch_model(be, s, MODEL_TRAIN), *full;
+    struct arch_batch x;
+
+    for (int i = 0; i < 4; i++) {
+        if (!spec_has_ffn(&s->model, i))
+            full_spec.model.lane[LANE_FFN][i] = 9;
+        if (!spec_has_attention(&s->model, i))
+            full_spec.model.lane[LANE_HEADS][i] = heads[i],
+            full_spec.model.lane[LANE_KV][i] = kv[i];
+    }
+    full = arch_model(be, &full_spec, MODEL_TRAIN);
+    for (int i = 0; i < 4; i++) {
+        if (!spec_has_ffn(&s->model, i))
+            zero_param(full, PARAM_DOWN, i);
+        if (!spec_has_attention(&s->model, i))
+            zero_param(full, PARAM_O, i);
+    }
+    tiny_batch(part, 11, 3, x.tokens, x.targets);
+    assert_near(arch_gradients(part, &x, 1), arch_gradients(full, &x, 1), 1e-12);
+    for (int i = 0; i < model_params(part)->n; i++) {
+        const struct param *p = &model_params(part)->v[i];
+        const struct param *q = param_find(model_params(full), p->role, p->layer);
+
+        for (int64_t j = 0; j < p->size; j++)
+            assert_near(arch_read(part, model_gradients(part), p->offset + j),
+                        arch_read(full, model_gradients(full), q->offset + j), 1e-11);
+    }
+    model_free(part);
+    model_free(full);
+}
+
+static void absent_parts_are_parts_that_add_nothing(void **state)
+{
+    static const char *const names[] = {"absent", "absent_at_the_ends", "absent_injections",
+                                        "absent_gates_off"};
+    struct backend *be = tiny_backend("ref", 2);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct spec s = arch_named(names[i]);
+
+        check_absent_is_zero(be, &s);
+        s.train.recompute = RECOMPUTE_LAYER;
+        check_absent_is_zero(be, &s);
+    }
+    backend_close(be);
+}
+
 // ---- repetitions --------------------------------------------------------------------------------
 
 static void copy_layers(struct model *to, struct model *from, int layers)
@@ -231,6 +296,7 @@ int main(void)
         cmocka_unit_test(recompute_changes_nothing_but_memory),
         cmocka_unit_test(auto_recomputes_what_does_not_fit),
         cmocka_unit_test(evaluation_model_gives_the_same_loss),
+        cmocka_unit_test(absent_parts_are_parts_that_add_nothing),
         cmocka_unit_test(block_recurrence_is_the_unrolled_model),
         cmocka_unit_test(activations_grow_with_repetitions_and_moments_do_not),
     };

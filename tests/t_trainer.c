@@ -75,17 +75,15 @@ static void assert_same_file(const struct training *a, const struct training *b,
     safetensors_close(&y);
 }
 
-static void resumed_run_has_the_same_bits(void **state)
+static void check_resume(struct spec s, const char *whole, const char *parts)
 {
-    struct spec s = training_spec();
     struct training a, b;
 
-    (void)state;
     s.train.max_steps = 30;
     s.log.interval = 4; // a stop falls between two records
-    training_start(&a, "whole", &s);
+    training_start(&a, whole, &s);
     training_end(&a);
-    training_start(&b, "parts", &s);
+    training_start(&b, parts, &s);
     t_wait(training_status(&b)->step >= 6, 60);
     trainer_send(b.t, TRAINER_STOP);
     training_end(&b);
@@ -93,7 +91,7 @@ static void resumed_run_has_the_same_bits(void **state)
     assert_true(b.st.step >= 6 && b.st.step < 30);
     assert_int_equal(b.st.checkpoint_step, b.st.step);
     training_release(&b);
-    training_start(&b, "parts", &s);
+    training_start(&b, parts, &s);
     training_end(&b);
     assert_int_equal(b.st.state, RUN_DONE);
     assert_non_null(training_event(&b, "resume"));
@@ -108,6 +106,17 @@ static void resumed_run_has_the_same_bits(void **state)
     assert_true(training_metric(&a, 30, "val/loss") == training_metric(&b, 30, "val/loss"));
     training_release(&a);
     training_release(&b);
+}
+
+static void resumed_run_has_the_same_bits(void **state)
+{
+    struct spec s = training_spec();
+
+    (void)state;
+    check_resume(s, "whole", "parts");
+    // a layer without an FFN, and one without attention
+    s.model.lane[LANE_FFN][0] = s.model.lane[LANE_HEADS][1] = s.model.lane[LANE_KV][1] = 0;
+    check_resume(s, "whole_absent", "parts_absent");
 }
 
 // Goes on where `name` stopped, with train data at `file`; the final state.
