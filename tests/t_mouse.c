@@ -115,6 +115,20 @@ static void the_pen_can_go_above_the_scale(void **state)
     assert_true(width(5) > 3072);
 }
 
+static void the_pen_takes_no_part_away(void **state)
+{
+    (void)state;
+    open_at(24, 80);
+    report(MOUSE_PRESS, MOUSE_LEFT, 5, 3, false);
+    report(MOUSE_DRAG, MOUSE_LEFT, 6, -2, false); // below the pane
+    report(MOUSE_RELEASE, MOUSE_LEFT, 6, -2, false);
+    assert_int_equal(width(6), STEP);
+    report(MOUSE_PRESS, MOUSE_LEFT, 7, 1, true);
+    report(MOUSE_DRAG, MOUSE_LEFT, 7, -3, true);
+    report(MOUSE_RELEASE, MOUSE_LEFT, 7, -3, true);
+    assert_int_equal(desk_app.design->spec.model.lane[LANE_HEADS][7], 3);
+}
+
 static void locked_layers_stay_under_the_pen(void **state)
 {
     (void)state;
@@ -368,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_drag_sets_what_it_passes),
         cmocka_unit_test(the_right_button_lays_a_straight_line),
         cmocka_unit_test(the_pen_can_go_above_the_scale),
+        cmocka_unit_test(the_pen_takes_no_part_away),
         cmocka_unit_test(locked_layers_stay_under_the_pen),
         cmocka_unit_test(a_held_budget_holds_under_the_pen),
         cmocka_unit_test(esc_leaves_a_line_without_a_trace),

@@ -106,6 +106,8 @@ static void digits_draw_tenths_of_the_scale(void **state)
     desk_keys("D15.9\n");
     WIDTHS(64, 64, 320, 256, 576, 384, 640, 512);
     assert_int_equal(desk_app.design->at, 1);
+    desk_keys("D0\n"); // the least, and not none
+    WIDTHS(64, 64, 320, 256, 576, 384, 640, 512);
     desk_keys("D12345678\n"); // one more than there are layers from here on
     assert_true(strstr(desk_app.message, "1 to 7 digits") != NULL);
     assert_int_equal(desk_app.design->at, 1);

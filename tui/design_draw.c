@@ -449,7 +449,8 @@ static void spot_in_pane(const struct view *v, const struct rect *pane, int row,
     spot->kind = SPOT_PANE;
     spot->lane = pane_lane(v, pane);
     spot->top = lane_top(v, spot->lane);
-    spot->value = height > 0 ? (double)spot->top * height / pane->rows : 0;
+    // never 0, which would take the layer's part away
+    spot->value = height > 0 ? (double)spot->top * height / pane->rows : 1;
 }
 
 struct design_spot design_spot_at(const struct design *d, const struct rect *body, int row, int col)

@@ -31,7 +31,7 @@ struct design_spot {
     enum { SPOT_NONE, SPOT_PANE, SPOT_VALUE, SPOT_AXIS } kind;
     enum lane lane; // of a pane or a row of values
     int layer;      // the nearest one that is shown
-    double value;   // that a bar to this height has, in a pane
+    double value;   // that a bar to this height has, in a pane; above 0
     int top;        // the pane's scale
     bool scrolls;   // not all layers are shown: another cursor would move them
 };

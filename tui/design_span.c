@@ -171,7 +171,9 @@ static bool digits(struct design *d, const char *text, int top, bool preview, ch
         return false;
     }
     for (int i = 0; i < n; i++)
-        v[i] = text[i] >= '0' && text[i] <= '9' ? top * (text[i] - '0') / 10.0 : NAN;
+        v[i] = text[i] >= '1' && text[i] <= '9' ? top * (text[i] - '0') / 10.0
+               : text[i] == '0'                 ? 1 // the least; 0 would take the part away
+                                                : NAN;
     snprintf(what, sizeof what, "%s of layers %d-%d: %.24s", lane_name(d->lane), first,
              first + n - 1, text);
     return edit(d, first, n, v, preview, what, why);

@@ -54,7 +54,7 @@ const struct key_binding key_table[] = {
     {CTX_DESIGN, CMD_STEP_DOWN4, 'J', K_PGDN, K_CTRL('D'), "J PgDn Ctrl-D", NULL, 0, "change",
      "lower by four steps"},
     {CTX_DESIGN, CMD_SET_VALUE, '=', 0, 0, "=", "Set", 9, "change",
-     "type a value: 2304, *1.1 or +256"},
+     "type a value: 2304, *1.1, +256; 0 takes the part away"},
     {CTX_DESIGN, CMD_GENERATOR, 'g', 0, 0, "g", "Shape", 8, "change",
      "a generator for the whole lane, with preview"},
     {CTX_DESIGN, CMD_DIGITS, 'D', 0, 0, "D", NULL, 0, "change",
