@@ -7,7 +7,7 @@
 
 const struct budget_row budget_rows[BUDGET_KINDS] = {
     [BUDGET_PARAMS] = {"params", "parameters, all", false},
-    [BUDGET_NON_EMBEDDING] = {"non-embedding", "parameters without the input embedding", false},
+    [BUDGET_NON_EMBEDDING] = {"non-embedding", "parameters without input embedding and positions", false},
     [BUDGET_FLOPS] = {"flops", "FLOPs per token, forward, full attention", false},
     [BUDGET_TRAIN_FLOPS] = {"train-flops", "FLOPs of the planned run", false},
     [BUDGET_MEMORY] = {"memory", "bytes of training, without the program's own", true},

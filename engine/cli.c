@@ -68,7 +68,7 @@ static const struct cli_option shape_options[] = {
 // The quantities are the rows of budget.h.
 static const struct cli_option solve_options[] = {
     {"params", "N", "all parameters, like 180M"},
-    {"non-embedding", "N", "parameters without the input embedding"},
+    {"non-embedding", "N", "parameters without input embedding and positions"},
     {"flops", "N", "per token, forward, full attention"},
     {"train-flops", "N", "of the planned run, like 5e18"},
     {"memory", "N", "bytes of training, like 8GiB"},

@@ -302,7 +302,7 @@ static void random_key(uint32_t *seed)
         random_answer(seed);
     else if (desk_random(seed) % 4 == 0)
         random_report(seed);
-    else if ((b->context == desk_app.screen->context || b->context == CTX_GLOBAL) &&
+    else if (b->key && (b->context == desk_app.screen->context || b->context == CTX_GLOBAL) &&
              !leaves_or_writes(b->command) &&
              !leaves_or_writes(keys_find(desk_app.screen->context, b->key)))
         app_key(&desk_app, b->key, "");

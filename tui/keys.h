@@ -134,7 +134,7 @@ enum command {
 struct key_binding {
     enum context context;
     enum command command;
-    int key, key2, key3; // 0 = none
+    int key, key2, key3; // 0 = none; all 0: a gesture of the mouse, for the help page
     const char *keys;    // as shown: "k Up"
     const char *label;   // in the bottom bar: "Value", NULL = help only
     int rank;            // in the bottom bar: 1 stays longest when the terminal is narrow
