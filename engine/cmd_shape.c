@@ -47,7 +47,7 @@ static int write_yaml(const struct cli_args *a, const struct spec *s, const char
 
     if (!path)
         fputs(text, stdout);
-    else if (file_write_atomic(path, text, strlen(text), &err) < 0)
+    else if (file_write_shared(path, text, strlen(text), &err) < 0)
         rc = cli_fail(&err, CLI_INPUT);
     free(text);
     return rc;
@@ -97,6 +97,7 @@ static void print_ledger(const struct side *a, const struct side *b)
         printf("%-14s %22s %22s%s\n", ledger_name(row), ledger_text(row, va, x),
                ledger_text(row, vb, y), va > 0 ? change : "");
     }
+    printf("! more than %g%% apart\n", 100 * CONFOUND_TOLERANCE);
 }
 
 static bool layer_differs(const struct side *a, const struct side *b, int i)

@@ -68,10 +68,10 @@ static int parse_target(const struct cli_args *a, struct task *t)
     }
     if (given != 1)
         return refuse(a,
-                      given ? "one budget at a time; given was more than"
+                      given ? "one budget at a time, not"
                             : "what is the budget? Give --params 180M or another of the options,"
                               " not",
-                      given ? "one" : "none");
+                      given ? "several" : "none");
     return cli_has(a, "match") ? match(a, t) : 0;
 }
 
@@ -194,7 +194,7 @@ static int print_profile(const struct cli_args *a, const char *lines, const stru
     char *text = profile_to_yaml(&s->spec, lines);
     int rc = CLI_OK;
 
-    if (path && file_write_atomic(path, text, strlen(text), &err) < 0)
+    if (path && file_write_shared(path, text, strlen(text), &err) < 0)
         rc = cli_fail(&err, CLI_INPUT);
     else if (!path)
         fputs(text, stdout);
@@ -316,7 +316,7 @@ static int save_point(const struct cli_args *a, const struct spec *s)
     path = xasprintf("%s/%s.yaml", cli_value(a, "out"), s->name);
     text = profile_to_yaml(s, "a uniform design of the same budget: lathe grid");
     if (file_mkdirs(cli_value(a, "out"), 0777, &err) < 0 ||
-        file_write_atomic(path, text, strlen(text), &err) < 0)
+        file_write_shared(path, text, strlen(text), &err) < 0)
         rc = cli_fail(&err, CLI_INPUT);
     free(text);
     free(path);

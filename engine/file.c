@@ -107,12 +107,13 @@ static int write_temporary(const char *tmp, unsigned mode, const void *data, siz
     return 0;
 }
 
-int file_write_atomic(const char *path, const void *data, size_t len, struct err *err)
+static int write_atomic(const char *path, unsigned new_mode, const void *data, size_t len,
+                        struct err *err)
 {
     char *tmp = xasprintf("%s.%d.tmp", path, (int)getpid());
     char *dir = xstrdup(path);
     struct stat st;
-    unsigned mode = stat(path, &st) == 0 ? st.st_mode & 0777 : 0600;
+    unsigned mode = stat(path, &st) == 0 ? st.st_mode & 0777 : new_mode;
     int rc = write_temporary(tmp, mode, data, len, err);
 
     if (rc == 0 && rename(tmp, path) < 0)
@@ -124,6 +125,23 @@ int file_write_atomic(const char *path, const void *data, size_t len, struct err
     free(tmp);
     free(dir);
     return rc;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t len, struct err *err)
+{
+    return write_atomic(path, 0600, data, len, err);
+}
+
+int file_write_shared(const char *path, const void *data, size_t len, struct err *err)
+{
+    return write_atomic(path, 0666, data, len, err);
+}
+
+bool file_is_protected(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !(st.st_mode & 0222);
 }
 
 int file_mkdirs(const char *path, unsigned mode, struct err *err)

@@ -16,6 +16,10 @@ int file_read(const char *path, size_t max_size, struct buf *out, struct err *er
 // Replaces path atomically: temporary name in the same directory, fsync, rename, fsync of the
 // directory. Mode 0600 & ~umask unless the file exists. Returns 0 or -1 (path untouched).
 int file_write_atomic(const char *path, const void *data, size_t len, struct err *err);
+// The same for files that are meant for others too, such as profiles: mode 0666 & ~umask.
+int file_write_shared(const char *path, const void *data, size_t len, struct err *err);
+// No write bit is set for anybody: somebody meant it to stay, whatever root may do.
+bool file_is_protected(const char *path);
 
 // Like mkdir -p. mode applies to the directories that are made.
 int file_mkdirs(const char *path, unsigned mode, struct err *err);

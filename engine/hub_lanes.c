@@ -10,11 +10,11 @@
 bool hub_whole(struct hub_file *f, enum hub_fact fact, const char *part, const json_t *v,
                int64_t *out)
 {
-    json_int_t n = json_integer_value(v);
+    double n = json_number_value(v); // 0 for what is no number; some files write 2048.0
     char q[HUB_QUOTE];
 
-    if (json_is_integer(v) && n >= 1 && n <= INT_MAX) {
-        *out = n;
+    if (n >= 1 && n <= INT_MAX && n == floor(n)) {
+        *out = (int64_t)n;
         return true;
     }
     hub_say_fact(f, HUB_ERROR, fact, part, "expected a whole number from 1, got %s",

@@ -103,7 +103,7 @@ static void put_bias(struct hub_file *f)
     bool attn = flag(f, FACT_ATTN_BIAS, always), mlp = flag(f, FACT_MLP_BIAS, always);
 
     if (attn != mlp) {
-        enum hub_fact from = f->fact[FACT_ATTN_BIAS] ? FACT_ATTN_BIAS : FACT_MLP_BIAS;
+        enum hub_fact from = attn ? FACT_ATTN_BIAS : FACT_MLP_BIAS;
 
         hub_say_fact(f, HUB_ERROR, from, "",
                      "biases in %s alone; a profile's model.bias is for all linear layers",

@@ -299,6 +299,13 @@ static int check_spec(const struct spec *spec, struct err *err)
     return rc;
 }
 
+static int check_unprotected(const char *path, struct err *err)
+{
+    if (!file_is_protected(path))
+        return 0;
+    return err_set(err, "'%s' is write-protected; save it under another name", path);
+}
+
 static int read_old(const char *path, struct buf *text, struct err *err)
 {
     struct spec *old = xmalloc(sizeof *old);
@@ -367,8 +374,10 @@ int profile_restore(const char *path, const char *text, size_t len, const struct
                     struct err *err)
 {
     char *real = realpath(path, NULL);
-    int rc = file_write_atomic(real ? real : path, text, len, err);
+    int rc = check_unprotected(path, err);
 
+    if (rc == 0)
+        rc = file_write_shared(real ? real : path, text, len, err);
     free(real);
     return rc < 0 ? rc : read_back(path, spec, err);
 }
@@ -379,6 +388,8 @@ int profile_save(const char *path, const struct spec *spec, struct err *err)
     struct buf text = {0};
     int rc = check_spec(spec, err);
 
+    if (rc == 0)
+        rc = check_unprotected(path, err);
     if (rc == 0 && file_exists(path)) {
         rc = read_old(path, &text, err);
         if (rc == 0 && !edit_text(path, &text, spec))
@@ -387,7 +398,7 @@ int profile_save(const char *path, const struct spec *spec, struct err *err)
         resolved_text(spec, &text);
     }
     if (rc == 0)
-        rc = file_write_atomic(real ? real : path, text.data, text.len, err);
+        rc = file_write_shared(real ? real : path, text.data, text.len, err);
     if (rc == 0)
         rc = read_back(path, spec, err);
     buf_release(&text);

@@ -90,6 +90,8 @@ bool design_dirty(const struct design *d); // differs from what was opened or sa
 // Saves and remembers the path. Under another file name the profile gets the name of that file,
 // unless it was given another name than its file's: runs are called after it.
 int design_save(struct design *d, const char *path, struct err *err);
+// Whether somebody else changed the file since it was opened or saved here.
+bool design_file_changed(const struct design *d);
 // What a save to the file at path would change, as profile_save_changes().
 int design_save_changes(const struct design *d, const char *path, bool *keeps_text);
 // The shape to begin with when the present lane gets one: what it has, had before it was edited by

@@ -241,12 +241,12 @@ bool design_make_up(struct design *d, const bool *mine, char *why)
     r.locked = still;
     s = xcalloc(1, sizeof *s);
     if (solve(&d->spec, &r, s, &err) < 0)
-        snprintf(why, DESIGN_WHY, "the budget is held: %.200s", err.text);
+        snprintf(why, DESIGN_WHY, "%.200s", err.text);
     met = !err.text[0] && (s->residual == 0 || !isnan(s->other));
     if (met)
         d->spec = s->spec;
     else if (!err.text[0])
-        snprintf(why, DESIGN_WHY, "the budget is held, and the other layers cannot make up: %.150s",
+        snprintf(why, DESIGN_WHY, "the other layers cannot make up: %.150s",
                  s->why);
     free(s);
     return met;
@@ -266,6 +266,10 @@ bool design_hold(struct design *d, char *why)
     d->hold = true;
     design_hold_here(d);
     if (!design_make_up(d, NULL, why)) {
+        char reason[DESIGN_WHY];
+
+        snprintf(reason, sizeof reason, "%s", why);
+        snprintf(why, DESIGN_WHY, "this budget cannot be held: %.200s", reason);
         d->hold = false;
         design_back(d);
         return false;

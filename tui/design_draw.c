@@ -8,6 +8,7 @@
 #include "engine/buf.h"
 #include "tui/columns.h"
 #include "tui/design_panel.h"
+#include "tui/wrap.h"
 
 enum {
     GUTTER = 7, // columns left of the first layer
@@ -373,6 +374,20 @@ static void draw_bracket(struct view *v)
     draw_locks(v); // over the bracket
 }
 
+// What does not fit the row goes on over the bars.
+static void draw_hint(struct view *v, const char *hint)
+{
+    struct rect r = {v->body->row + v->l->note, v->body->col, 1, v->l->ffn.cols + GUTTER};
+    struct rect text = {r.row, r.col + 1, 1, r.cols - 2};
+
+    r.rows = wrap_lines(hint, text.cols);
+    if (r.rows > v->l->ffn.rows)
+        r.rows = 1;
+    text.rows = r.rows;
+    canvas_fill(v->c, &r, ROLE_TEXT, ' ');
+    wrap_text(v->c, &text, 0, text.rows, ROLE_WARN, hint);
+}
+
 static void draw_note(struct view *v, const char *hint)
 {
     const struct design *d = v->d;
@@ -384,7 +399,7 @@ static void draw_note(struct view *v, const char *hint)
     if (row < 0)
         return;
     if (hint) {
-        canvas_text(v->c, &r, 0, 1, ROLE_WARN, hint);
+        draw_hint(v, hint);
         return;
     }
     col += canvas_text(v->c, &r, 0, col, ROLE_TITLE, lane_name(d->lane));
@@ -513,7 +528,6 @@ void design_draw(const struct design *d, const char *hint, const char *here, str
         canvas_text(c, &r, 0, 1, ROLE_DIM, "here");
         canvas_cut(c, &r, 0, 10, ROLE_TEXT, here);
     }
-    draw_note(&v, hint);
     draw_pane(&v, &l.ffn, pane_lane(&v, &l.ffn));
     if (l.heads.rows > 0)
         draw_pane(&v, &l.heads, LANE_HEADS);
@@ -523,6 +537,7 @@ void design_draw(const struct design *d, const char *hint, const char *here, str
     draw_gates(&v);
     draw_bracket(&v);
     mark_more(&v);
+    draw_note(&v, hint);
     rest_cursor(&v);
     if (l.detail >= 0) {
         struct rect r = {body->row + l.detail, body->col, 1, body->cols};

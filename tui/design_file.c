@@ -99,19 +99,26 @@ static void remember_text(struct design *d)
     d->texts[d->n_texts++] = t;
 }
 
+bool design_file_changed(const struct design *d)
+{
+    const struct design_text *last = d->n_texts > 0 ? d->texts[d->n_texts - 1] : NULL;
+    struct buf now = {0};
+    bool changed = last && file_exists(d->path) &&
+                   (file_read(d->path, PROFILE_MAX_BYTES, &now, NULL) < 0 ||
+                    now.len != last->text.len || memcmp(now.data, last->text.data, now.len));
+
+    buf_release(&now);
+    return changed;
+}
+
 // The text that path had when it was this profile; NULL when there was none, or when somebody else
 // changed the file in between.
 static const struct design_text *known_text(const struct design *d, const char *path,
                                             const struct spec *spec)
 {
-    const struct design_text *last = d->n_texts > 0 ? d->texts[d->n_texts - 1] : NULL;
-    struct buf now = {0};
-    bool ours = last && !strcmp(path, d->path) &&
-                file_read(path, PROFILE_MAX_BYTES, &now, NULL) == 0 && now.len == last->text.len &&
-                !memcmp(now.data, last->text.data, now.len);
-
-    buf_release(&now);
-    for (int i = d->n_texts - 1; ours && i >= 0; i--)
+    if (strcmp(path, d->path) || design_file_changed(d))
+        return NULL;
+    for (int i = d->n_texts - 1; i >= 0; i--)
         if (spec_equal(&d->texts[i]->spec, spec))
             return d->texts[i];
     return NULL;

@@ -18,21 +18,36 @@ const char *design_hint(void)
 
 // ---- values -------------------------------------------------------------------------------------
 
+// "; 7 other layers made up for it" where the budget is held.
+static const char *made_up(const struct design *d, char *out, size_t size)
+{
+    const struct model_spec *was = d->at > 0 ? &d->undo[d->at - 1]->spec.model : NULL;
+    int first, last, n = 0;
+
+    design_range(d, &first, &last);
+    for (int i = 0; d->hold && was && i < d->spec.model.n_layers && i < was->n_layers; i++)
+        n += (i < first || i > last) &&
+             d->spec.model.lane[LANE_FFN][i] != was->lane[LANE_FFN][i];
+    snprintf(out, size, "; %d other layer%s made up for it", n, n == 1 ? "" : "s");
+    return d->hold ? out : "";
+}
+
 // After an edit: what it did to the total, or why not.
 void design_report(struct app *app, bool done, const char *why, int64_t before)
 {
     const struct design *d = app->design;
     double change = (double)(d->count.total - before);
-    char where[48], number[UNIT_SIZE];
+    char where[48], number[UNIT_SIZE], others[64];
 
     if (!done) {
         app_message(app, ROLE_WARN, "%s", why);
         return;
     }
     design_range_words(d, where, sizeof where);
-    app_message(app, why[0] ? ROLE_WARN : ROLE_DIM, "%s of %s: %s%s parameters%s%s",
+    app_message(app, why[0] ? ROLE_WARN : ROLE_DIM, "%s of %s: %s%s parameters%s%s%s",
                 lane_name(d->lane), where, change < 0 ? "-" : "+",
-                unit_count(number, change < 0 ? -change : change), why[0] ? "; but " : "", why);
+                unit_count(number, change < 0 ? -change : change), made_up(d, others, sizeof others),
+                why[0] ? "; but " : "", why);
 }
 
 static void value_typed(struct app *app, const char *text)
@@ -151,7 +166,8 @@ void design_ask_shape(struct app *app)
     design_shape(d, &shape);
     shape_format(&shape, initial, sizeof initial);
     app_prompt_live(
-        app, d->lane == LANE_FFN ? "shape, times d_model:" : "shape, times d_model/head:", initial,
+        app, d->lane == LANE_FFN ? "uniform vanilla framed reverse crown, times d_model:"
+                             : "uniform vanilla framed reverse crown, times d_model/head:", initial,
         shape_typed, shape_changed);
 }
 
@@ -185,9 +201,10 @@ void design_ask_match(struct app *app)
 {
     const struct design *d = app->design;
     bool has = d->budget.kind != BUDGET_KINDS;
+    bool by_heads = d->lane == LANE_HEADS || d->budget.kind == BUDGET_KV; // FFN has no keys
     char initial[64];
 
-    snprintf(initial, sizeof initial, "%s %s%s", solve_names[d->lane == LANE_HEADS],
+    snprintf(initial, sizeof initial, "%s %s%s", solve_names[by_heads ? SOLVE_HEADS : SOLVE_FFN],
              budget_rows[has ? d->budget.kind : BUDGET_PARAMS].name, has ? "" : " reference");
     app_prompt_live(app, "match (ffn heads depth width tokens):", initial, match_typed,
                     match_changed);
@@ -233,6 +250,35 @@ static void replace(struct app *app)
     save_to(app, app->dialog.edit.text);
 }
 
+static void save_over(struct app *app)
+{
+    save_to(app, app->design->path);
+}
+
+// To the file it came from. What somebody else wrote there meanwhile is not overwritten unasked.
+static void save_back(struct app *app)
+{
+    const struct design *d = app->design;
+    bool keeps_text;
+    char *lines;
+    int changes;
+
+    if (!design_file_changed(d)) {
+        save_to(app, d->path);
+        return;
+    }
+    changes = design_save_changes(d, d->path, &keeps_text);
+    lines = xasprintf("Somebody else changed %s since you opened or saved it.\n"
+                      "! Saving sets %d of its keys to what they are here.\n"
+                      "W saves under another name, O opens it as it is now.",
+                      d->path, changes < 0 ? 0 : changes);
+    if (changes < 0)
+        save_to(app, d->path); // no profile any more: says so
+    else
+        app_confirm_careful(app, "Overwrite what is there?", lines, save_over);
+    free(lines);
+}
+
 static void save_as_typed(struct app *app, const char *path)
 {
     bool keeps_text = false;
@@ -241,7 +287,11 @@ static void save_as_typed(struct app *app, const char *path)
 
     if (!path[0])
         return;
-    if (!file_exists(path) || !strcmp(path, app->design->path)) {
+    if (!strcmp(path, app->design->path)) {
+        save_back(app);
+        return;
+    }
+    if (!file_exists(path)) {
         save_to(app, path);
         return;
     }
@@ -262,12 +312,20 @@ static void save_as_typed(struct app *app, const char *path)
     free(lines);
 }
 
+// A hub configuration stays what it is.
+static bool is_json(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 5 && !strcmp(path + n - 5, ".json");
+}
+
 void design_ask_save(struct app *app)
 {
     const struct design *d = app->design;
     char initial[SPEC_PATH_SIZE];
 
-    if (d->path[0])
+    if (d->path[0] && !is_json(d->path))
         snprintf(initial, sizeof initial, "%s", d->path);
     else
         snprintf(initial, sizeof initial, "%s.yaml", d->spec.name);
@@ -276,8 +334,8 @@ void design_ask_save(struct app *app)
 
 void design_ask_to_save(struct app *app)
 {
-    if (app->design->path[0])
-        save_to(app, app->design->path);
+    if (app->design->path[0] && !is_json(app->design->path))
+        save_back(app);
     else
         design_ask_save(app);
 }

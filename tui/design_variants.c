@@ -110,42 +110,40 @@ void design_pasted(struct app *app, const char *text)
 
 // ---- controls -----------------------------------------------------------------------------------
 
-static int open_variant(struct app *app, const struct design *from, enum variant v, uint64_t seed)
+// How many were opened, and how many had no room; why says which could not be made.
+struct opened {
+    int n, missing;
+    char why[DESIGN_WHY];
+};
+
+static void open_variant(struct app *app, const struct design *from, enum variant v, uint64_t seed,
+                         struct opened *o)
 {
     struct spec *s = xmalloc(sizeof *s);
     struct err err = ERR_INIT;
-    int opened = 0;
+    size_t n = strlen(o->why);
 
     if (variant_make(&from->spec, v, seed, s, &err) < 0)
-        app_message(app, ROLE_WARN, "%s", err.text);
+        snprintf(o->why + n, sizeof o->why - n, "%s%.100s", n ? "; " : "", err.text);
+    else if (app->tabs.n < TABS_MAX)
+        o->n += open_beside(app, s, from);
     else
-        opened = open_beside(app, s, from);
+        o->missing++;
     free(s);
-    return opened;
-}
-
-static int open_all(struct app *app, const struct design *from)
-{
-    int n = 0;
-
-    for (int v = 0; v < VARIANTS; v++)
-        n += open_variant(app, from, (enum variant)v, 1);
-    return n;
 }
 
 // The grid of lathe grid, widest heads first, as far as there is room.
-static int open_grid(struct app *app, const struct design *from, int *missing)
+static void open_grid(struct app *app, const struct design *from, struct opened *o)
 {
     enum { MOST = 64 };
     bool has = from->budget.kind != BUDGET_KINDS;
     enum budget b = has ? from->budget.kind : BUDGET_PARAMS;
     double target = has ? design_budget_target(from) : (double)from->count.total;
-    int depths[MOST], heads[MOST], n = 0;
+    int depths[MOST], heads[MOST];
     int n_depths = variant_usual_depths(&from->spec, depths, MOST);
     int n_heads = variant_usual_heads(&from->spec, heads, MOST);
     struct spec *s = xmalloc(sizeof *s);
 
-    *missing = 0;
     for (int h = n_heads - 1; h >= 0; h--)
         for (int i = 0; i < n_depths; i++) {
             struct err err = ERR_INIT;
@@ -153,12 +151,11 @@ static int open_grid(struct app *app, const struct design *from, int *missing)
             if (variant_uniform(&from->spec, depths[i], heads[h], b, target, s, &err) < 0)
                 continue;
             if (app->tabs.n < TABS_MAX)
-                n += open_beside(app, s, from);
+                o->n += open_beside(app, s, from);
             else
-                ++*missing;
+                o->missing++;
         }
     free(s);
-    return n;
 }
 
 static bool begins(const char *word, const char *text)
@@ -168,43 +165,54 @@ static bool begins(const char *word, const char *text)
     return n > 0 && n <= strlen(word) && !strncmp(word, text, n);
 }
 
-static void say_opened(struct app *app, int n, int missing)
+static void say_opened(struct app *app, const struct opened *o)
 {
-    if (missing > 0)
-        app_message(app, ROLE_WARN, "%d opened; for %d more there is no room: lathe grid lists all",
-                    n, missing);
-    else if (n > 0)
-        app_message(app, ROLE_DIM, "%d opened as new design%s; C compares, [ goes back", n,
-                    n == 1 ? "" : "s");
+    const char *gap = o->why[0] ? "; " : "";
+
+    if (o->missing > 0)
+        app_message(app, ROLE_WARN,
+                    "%d opened; for %d more there is no room (lathe grid lists them)%s%s", o->n,
+                    o->missing, gap, o->why);
+    else if (o->n > 0)
+        app_message(app, o->why[0] ? ROLE_WARN : ROLE_DIM,
+                    "%d opened as new design%s; C compares, [ goes back%s%s", o->n,
+                    o->n == 1 ? "" : "s", gap, o->why);
+    else
+        app_message(app, ROLE_WARN, "%s", o->why);
+}
+
+static void make_controls(struct app *app, const char *word, uint64_t seed)
+{
+    const struct design *from = app->design;
+    struct opened o = {.n = 0};
+    bool all = begins("all", word);
+
+    if (begins("grid", word)) {
+        open_grid(app, from, &o);
+    } else {
+        for (int v = 0; v < VARIANTS; v++)
+            if (all || begins(variant_names[v], word))
+                open_variant(app, from, (enum variant)v, seed, &o);
+    }
+    if (o.n + o.missing > 0 || o.why[0])
+        say_opened(app, &o);
+    else
+        app_message(app, ROLE_WARN, "'%.40s' is none of reverse, permute SEED, average, all, grid",
+                    word);
 }
 
 static void controls_typed(struct app *app, const char *text)
 {
-    const struct design *from = app->design;
-    int missing = 0, n = 0;
+    const char *number;
     int64_t seed = 1;
 
     text += strspn(text, " ");
-    if (begins("permute", text) && text[strcspn(text, " ")] &&
-        (!unit_parse_count(text + strcspn(text, " ") + 1, &seed) || seed < 0)) {
+    number = text + strcspn(text, " ");
+    number += strspn(number, " ");
+    if (number[0] && (!unit_parse_count(number, &seed) || seed < 0))
         app_message(app, ROLE_WARN, "permute takes a seed, a number like 1");
-        return;
-    }
-    if (begins("reverse", text))
-        n = open_variant(app, from, VARIANT_REVERSE, 0);
-    else if (begins("permute", text))
-        n = open_variant(app, from, VARIANT_PERMUTE, (uint64_t)seed);
-    else if (begins("average", text))
-        n = open_variant(app, from, VARIANT_AVERAGE, 0);
-    else if (begins("all", text))
-        n = open_all(app, from);
-    else if (begins("grid", text))
-        n = open_grid(app, from, &missing);
     else if (text[0])
-        app_message(app, ROLE_WARN,
-                    "'%.40s' is none of reverse, permute SEED, average, all, grid", text);
-    if (n > 0)
-        say_opened(app, n, missing);
+        make_controls(app, text, (uint64_t)seed);
 }
 
 void design_ask_controls(struct app *app)

@@ -234,8 +234,10 @@ static void draw_table(const struct tabs *t, struct list *l, list_cell *cell, st
     }
     if (fit < t->n)
         canvas_fmt(c, r, --table.rows, 1, ROLE_DIM,
-                   "%d of %d designs fit; a wider terminal shows more, ] makes the next the base", fit,
-                   t->n);
+                   r->cols >= 78
+                       ? "%d of %d designs fit; a wider terminal shows more, ] makes the next the base"
+                       : "%d of %d designs fit here",
+                   fit, t->n);
     list_draw(l, c, &table, columns, 1 + fit, cell, (void *)t);
 }
 

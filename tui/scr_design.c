@@ -37,8 +37,11 @@ static void go_in_time(struct app *app, bool moved, const char *what)
 {
     const struct design *d = app->design;
 
+    int edit = what[0] == 'u' ? d->at + 1 : d->at; // undone or done again
+
     if (moved)
-        app_message(app, ROLE_DIM, "%s: edit %d of %d", what, d->at, d->n_undo - 1);
+        app_message(app, ROLE_DIM, "%s %s (at edit %d of %d)", what, d->undo[edit]->what, d->at,
+                    d->n_undo - 1);
     else
         app_message(app, ROLE_DIM, "nothing to %s", what);
 }
