@@ -144,6 +144,17 @@ static void the_uniform_grid_has_the_same_budget(void **state)
     }
 }
 
+static void controls_that_cannot_be_are_named(void **state)
+{
+    (void)state;
+    desk_open("profiles/A/crown18.yaml");
+    desk_keys("c\n");
+    assert_int_equal(desk_app.tabs.n, 3);
+    assert_true(said("2 opened"));
+    assert_true(said("its own reverse"));
+    assert_int_equal(tabs_dirty(&desk_app.tabs), 2); // they are in no file
+}
+
 static void wrong_controls_are_explained(void **state)
 {
     (void)state;
@@ -262,6 +273,14 @@ static void pasted_text_is_a_lane_or_a_design(void **state)
     assert_int_equal(desk_app.tabs.n, 2);
     assert_string_equal(desk_app.design->spec.name, "pasted-one");
     assert_int_equal(desk_app.design->spec.model.n_layers, 5);
+    assert_true(design_dirty(desk_app.design)); // it is in no file
+    app_key(&desk_app, K_PASTE, "name: with-cr\rmodel:\r  d_model: 64\r  n_layers: 2\r"
+                                "  head_dim: 16\r  ffn_width: 256\r  n_heads: 4\r"
+                                "  ffn_step: 64\r  vocab: 257\r");
+    assert_string_equal(desk_app.design->spec.name, "with-cr"); // as terminals send lines
+    desk_keys("X");
+    assert_int_equal(desk_app.dialog.kind, DIALOG_CONFIRM);
+    desk_keys("y");
     app_key(&desk_app, K_PASTE, "kk jj qq\n");
     assert_int_equal(desk_app.tabs.n, 2);
     assert_true(said("no list of numbers, and no profile"));
@@ -342,6 +361,7 @@ int main(void)
         cmocka_unit_test(leaving_asks_for_every_tab),
         cmocka_unit_test(controls_are_designs_beside_this_one),
         cmocka_unit_test(the_uniform_grid_has_the_same_budget),
+        cmocka_unit_test(controls_that_cannot_be_are_named),
         cmocka_unit_test(wrong_controls_are_explained),
         cmocka_unit_test(the_banner_names_what_differs),
         cmocka_unit_test(the_ledger_is_what_is_counted),

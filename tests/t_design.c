@@ -2,6 +2,8 @@
 #include "tests/t.h"
 
 #include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/buf.h"
 #include "engine/file.h"
@@ -384,6 +386,86 @@ static void replacing_a_file_says_what_is_lost(void **state)
     free(text);
 }
 
+static void open_copy(const char *name)
+{
+    struct buf text = {0};
+
+    assert_int_equal(file_read("profiles/A/base12.yaml", 1 << 16, &text, NULL), 0);
+    chmod(t_path(name), 0644);
+    t_write(t_path(name), text.data);
+    buf_release(&text);
+    desk_open(t_path(name));
+}
+
+static void what_others_wrote_is_not_overwritten_unasked(void **state)
+{
+    struct buf text = {0};
+
+    (void)state;
+    open_copy("shared.yaml");
+    desk_keys("kw");
+    assert_int_equal(desk_app.dialog.kind, DIALOG_NONE); // our own save
+    assert_int_equal(file_read(t_path("shared.yaml"), 1 << 16, &text, NULL), 0);
+    buf_str(&text, "# theirs\n");
+    t_write(t_path("shared.yaml"), text.data);
+    desk_keys("kw");
+    assert_int_equal(desk_app.dialog.kind, DIALOG_CONFIRM);
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("Somebody else changed"));
+    desk_draw(10, 40, true);
+    assert_true(desk_shows("Somebody else"));
+    desk_keys("\n"); // Enter is no
+    assert_true(design_dirty(desk_app.design));
+    desk_keys("wy");
+    assert_false(design_dirty(desk_app.design));
+    assert_int_equal(file_read(t_path("shared.yaml"), 1 << 16, &text, NULL), 0);
+    assert_non_null(strstr(text.data, "# theirs")); // only values are replaced
+    buf_release(&text);
+}
+
+static void a_protected_file_stays(void **state)
+{
+    struct buf before = {0}, after = {0};
+
+    (void)state;
+    open_copy("protected.yaml");
+    assert_int_equal(chmod(t_path("protected.yaml"), 0444), 0);
+    file_read(t_path("protected.yaml"), 1 << 16, &before, NULL);
+    desk_keys("kw");
+    assert_true(strstr(desk_app.message, "write-protected") != NULL);
+    file_read(t_path("protected.yaml"), 1 << 16, &after, NULL);
+    assert_string_equal(before.data, after.data);
+    assert_true(design_dirty(desk_app.design));
+    buf_release(&before);
+    buf_release(&after);
+}
+
+static void a_new_profile_is_for_others_too(void **state)
+{
+    struct stat st;
+    mode_t mask = umask(022);
+
+    (void)state;
+    open_copy("mine.yaml");
+    unlink(t_path("new.yaml"));
+    desk_keys("W\025");
+    app_key(&desk_app, K_PASTE, t_path("new.yaml"));
+    desk_keys("\n");
+    umask(mask);
+    assert_int_equal(stat(t_path("new.yaml"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0644);
+}
+
+static void a_hub_configuration_is_saved_under_another_name(void **state)
+{
+    (void)state;
+    desk_open("tests/hub/SmolLM2-135M/config.json");
+    desk_keys("kw");
+    assert_int_equal(desk_app.dialog.kind, DIALOG_PROMPT);
+    assert_string_equal(desk_app.dialog.edit.text, "SmolLM2-135M.yaml");
+    desk_keys("\033");
+}
+
 static void a_bad_file_changes_nothing_and_says_where(void **state)
 {
     const char *path = t_path("bad.yaml");
@@ -520,6 +602,10 @@ int main(void)
         cmocka_unit_test(saving_and_opening_gives_the_same_profile),
         cmocka_unit_test(saving_again_goes_to_the_same_file),
         cmocka_unit_test(replacing_a_file_says_what_is_lost),
+        cmocka_unit_test(what_others_wrote_is_not_overwritten_unasked),
+        cmocka_unit_test(a_protected_file_stays),
+        cmocka_unit_test(a_new_profile_is_for_others_too),
+        cmocka_unit_test(a_hub_configuration_is_saved_under_another_name),
         cmocka_unit_test(a_bad_file_changes_nothing_and_says_where),
         cmocka_unit_test(leaving_with_changes_asks_once),
         cmocka_unit_test(launching_shows_what_will_run_and_asks),

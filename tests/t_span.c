@@ -181,6 +181,58 @@ static void the_history_lists_and_walks_all_edits(void **state)
     assert_int_equal(desk_app.design->n_undo, 4); // nothing is lost until the next edit
 }
 
+static void values_that_no_layer_can_have_are_named(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("=100\n");
+    WIDTHS(128, 128, 192, 256, 320, 384, 640, 512);
+    assert_true(strstr(desk_app.message, "128 is the nearest legal value to 100") != NULL);
+    desk_keys("=192\n");
+    assert_true(strstr(desk_app.message, "nearest") == NULL);
+    app_key(&desk_app, K_PASTE, "[100, 128, 200]");
+    WIDTHS(128, 128, 192, 256, 320, 384, 640, 512);
+    assert_true(strstr(desk_app.message, "2 values went to the nearest legal one") != NULL);
+}
+
+static void undo_says_what_it_undid(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("L");
+    desk_keys("lk");
+    desk_keys("u");
+    assert_true(strstr(desk_app.message, "undo ffn width of layer 1 ") != NULL);
+    desk_keys("u");
+    assert_true(strstr(desk_app.message, "undo lock layer 0 ") != NULL);
+    desk_keys("\022"); // Ctrl-R
+    assert_true(strstr(desk_app.message, "redo lock layer 0 ") != NULL);
+}
+
+static void a_budget_that_ffn_widths_cannot_move_is_not_held(void **state)
+{
+    (void)state;
+    open_small();
+    desk_keys("b\025kv reference\n");
+    desk_keys("B");
+    assert_false(desk_app.design->hold);
+    assert_true(strstr(desk_app.message, "cannot be held: ") != NULL);
+    desk_keys("m");
+    assert_string_equal(desk_app.dialog.edit.text, "heads kv");
+    desk_keys("\033");
+}
+
+static void long_hints_are_not_cut(void **state)
+{
+    (void)state;
+    desk_open("profiles/A/crown18.yaml");
+    desk_keys("m\025ffn params 180M");
+    desk_draw(24, 80, true);
+    assert_true(desk_shows("one step of ffn_width (256) is 589,824\n"));
+    assert_true(desk_shows("in layer 8, none smaller"));
+    desk_keys("\033");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +243,10 @@ int main(void)
         cmocka_unit_test(digits_draw_tenths_of_the_scale),
         cmocka_unit_test(locked_layers_stay_in_every_span),
         cmocka_unit_test(a_held_budget_is_met_after_every_span),
+        cmocka_unit_test(values_that_no_layer_can_have_are_named),
+        cmocka_unit_test(undo_says_what_it_undid),
+        cmocka_unit_test(a_budget_that_ffn_widths_cannot_move_is_not_held),
+        cmocka_unit_test(long_hints_are_not_cut),
         cmocka_unit_test(gates_go_on_and_off),
         cmocka_unit_test(the_history_lists_and_walks_all_edits),
     };

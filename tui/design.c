@@ -97,7 +97,7 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
     d->selecting = d->previewing = false;
     d->at = -1;
     memset(d->locked, 0, sizeof d->locked);
-    d->hold = d->pen.down = false;
+    d->hold = d->pen.down = d->unsaved = false;
     design_push(d, "as opened");
     d->saved = d->spec;
     design_recount(d);

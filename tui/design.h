@@ -63,6 +63,7 @@ struct design {
     struct design_state **undo; // oldest first; [at] is the present one
     int n_undo, at;
     struct spec saved;            // what was opened or saved last
+    bool unsaved;                 // stands in no file yet
     struct design_text **texts;   // that were in the file at path, newest last
     int n_texts;
     bool previewing;              // spec holds a preview, not the present state
@@ -86,7 +87,8 @@ void design_set_spec(struct design *d, const struct spec *spec, const char *path
 // "2 warnings, 1 note: lathe check x.yaml lists them", "" when there is none. out is returned.
 char *design_remarks(const struct design *d, char *out, size_t size);
 
-bool design_dirty(const struct design *d); // differs from what was opened or saved
+// Differs from what was opened or saved, or was never in a file.
+bool design_dirty(const struct design *d);
 // Saves and remembers the path. Under another file name the profile gets the name of that file,
 // unless it was given another name than its file's: runs are called after it.
 int design_save(struct design *d, const char *path, struct err *err);

@@ -73,6 +73,18 @@ bool design_step(struct design *d, int steps, char *why)
     return edit_range(d, step_layer, steps, why);
 }
 
+// A typed number that no layer can have: which one they got instead.
+static void say_nearest(const struct design *d, double v, char *why)
+{
+    int first, last;
+
+    design_range(d, &first, &last);
+    for (int i = first; i <= last && !why[0]; i++)
+        if (!d->locked[i] && d->spec.model.lane[d->lane][i] != v)
+            snprintf(why, DESIGN_WHY, "%d is the nearest legal value to %g",
+                     d->spec.model.lane[d->lane][i], v);
+}
+
 bool design_type(struct design *d, const char *text, char *why)
 {
     edit_layer *edit = set_layer;
@@ -90,7 +102,11 @@ bool design_type(struct design *d, const char *text, char *why)
                  text);
         return false;
     }
-    return edit_range(d, edit, sign * v, why);
+    if (!edit_range(d, edit, sign * v, why))
+        return false;
+    if (edit == set_layer)
+        say_nearest(d, v, why);
+    return true;
 }
 
 // kv heads that stay while query heads change must still divide them.

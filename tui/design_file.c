@@ -141,7 +141,7 @@ int design_open(struct design *d, const char *path, struct err *err)
 
 bool design_dirty(const struct design *d)
 {
-    return !spec_equal(&d->undo[d->at]->spec, &d->saved);
+    return d->unsaved || !spec_equal(&d->undo[d->at]->spec, &d->saved);
 }
 
 // Whether the name is only that of the file: nobody chose another.
@@ -203,6 +203,7 @@ int design_save(struct design *d, const char *path, struct err *err)
             snprintf(d->path, sizeof d->path, "%s", path);
         }
         d->saved = d->spec;
+        d->unsaved = false;
         remember_text(d);
     }
     free(spec);

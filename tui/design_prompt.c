@@ -214,6 +214,7 @@ static void budget_typed(struct app *app, const char *text)
 {
     char why[DESIGN_WHY] = "";
 
+    hint[0] = 0;
     if (!design_set_budget(app->design, text, why))
         app_message(app, ROLE_WARN, "%s", why);
     else if (app->design->budget.kind == BUDGET_KINDS)
@@ -222,10 +223,19 @@ static void budget_typed(struct app *app, const char *text)
         app_message(app, ROLE_DIM, "m matches it, B holds it while you draw");
 }
 
+static void budget_changed(struct app *app, const char *text)
+{
+    hint[0] = 0;
+    if (text)
+        snprintf(hint, sizeof hint,
+                 "params, non-embedding, flops, train-flops, memory or kv, then a number (180M, 8GiB) "
+                 "or 'reference'; or none");
+    app->redraw = true;
+}
+
 void design_ask_budget(struct app *app)
 {
-    app_prompt(app, "budget (params non-embedding flops train-flops memory kv; none):", "params reference",
-               budget_typed);
+    app_prompt_live(app, "budget:", "params reference", budget_typed, budget_changed);
 }
 
 // ---- files --------------------------------------------------------------------------------------

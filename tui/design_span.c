@@ -97,6 +97,17 @@ static double stretched(const struct design_copy *c, int i, int n)
     return share == 0 ? c->v[below] : (1 - share) * c->v[below] + share * c->v[below + 1];
 }
 
+static void say_rounded(const struct design *d, int first, int n, const double *v, char *why)
+{
+    int moved = 0;
+
+    for (int i = 0; i < n; i++)
+        moved += !d->locked[first + i] && value(d, first + i) != v[i];
+    if (moved > 0)
+        snprintf(why, DESIGN_WHY, "%d value%s went to the nearest legal one", moved,
+                 moved == 1 ? "" : "s");
+}
+
 bool design_paste(struct design *d, const struct design_copy *c, char *why)
 {
     int first, last, n, room;
@@ -121,6 +132,8 @@ bool design_paste(struct design *d, const struct design_copy *c, char *why)
              first + n - 1);
     if (!edit(d, first, n, v, false, what, why))
         return false;
+    if (!why[0] && !d->selecting)
+        say_rounded(d, first, n, v, why);
     if (!why[0] && n < c->n && !d->selecting)
         snprintf(why, DESIGN_WHY, "the last %d of %d values had no layer", c->n - n, c->n);
     return true;

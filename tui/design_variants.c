@@ -18,6 +18,7 @@ static bool open_beside(struct app *app, const struct spec *spec, const struct d
     design_set_spec(d, spec, "");
     design_set_reference(d, &from->spec, from->spec.name);
     d->budget = from->budget;
+    d->unsaved = true;
     return true;
 }
 
@@ -29,7 +30,6 @@ static void copy_design(struct app *app)
 
     if (!open_beside(app, &from->spec, from))
         return;
-    app->design->saved = from->saved; // what was not saved there is not saved here
     app_message(app, ROLE_DIM, "a copy; [ goes back to the other, W saves this one");
 }
 
@@ -88,9 +88,25 @@ static void say_problem(struct app *app, const struct problems *problems)
         }
 }
 
-void design_pasted(struct app *app, const char *text)
+// Terminals send the end of a line as a carriage return.
+static char *with_newlines(const char *text)
+{
+    char *out = xstrdup(text);
+    size_t n = 0;
+
+    for (const char *at = text; *at; at++) {
+        if (*at == '\r' && at[1] == '\n')
+            continue;
+        out[n++] = *at == '\r' ? '\n' : *at;
+    }
+    out[n] = 0;
+    return out;
+}
+
+void design_pasted(struct app *app, const char *pasted)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
+    char *text = with_newlines(pasted);
     struct problems problems = {0};
     struct design_copy c;
 
@@ -100,11 +116,13 @@ void design_pasted(struct app *app, const char *text)
         say_problem(app, &problems);
     } else if (tabs_new(app)) {
         design_set_spec(app->design, spec, "");
+        app->design->unsaved = true;
         app_message(app, problems.n ? ROLE_WARN : ROLE_TEXT,
                     problems.n ? "%s, pasted as a new design; of it: %s" : "%s, pasted as a new design",
                     spec->name, problems.n ? problems.v[0].err.text : "");
     }
     problems_release(&problems);
+    free(text);
     free(spec);
 }
 

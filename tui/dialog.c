@@ -5,6 +5,8 @@
 
 #include "tui/app.h"
 
+enum { LABEL_COLS = 8, VALUE_COLS = 27 }; // of an input, at least
+
 static void scroll(struct dialog *d, int by)
 {
     int most = d->lines > d->page ? d->lines - d->page : 0;
@@ -115,10 +117,37 @@ static void size_of(const char *text, int *lines, int *width)
     }
 }
 
-static void draw_text(struct dialog *d, struct canvas *c, const struct rect *r)
+// The text with its lines broken at blanks where they are wider than the screen.
+static void reflow(const char *text, int cols, char *out, size_t size)
+{
+    int col = 0;
+    char *blank = NULL;
+    size_t n = 0;
+
+    for (; *text && n + 1 < size; text++) {
+        bool starts = ((unsigned char)*text & 0xc0) != 0x80; // of a character
+
+        out[n] = *text;
+        if (*text == ' ')
+            blank = out + n;
+        col = *text == '\n' ? 0 : col + starts;
+        if (*text == '\n')
+            blank = NULL;
+        n++;
+        if (col > cols && blank) {
+            *blank = '\n';
+            col = (int)(out + n - blank) - 1;
+            blank = NULL;
+        }
+    }
+    out[n] = 0;
+}
+
+static void draw_text(const struct dialog *d, const char *text, struct canvas *c,
+                      const struct rect *r)
 {
     for (int row = 0; row < r->rows; row++) {
-        const char *at = line_at(d->text, d->top + row);
+        const char *at = line_at(text, d->top + row);
         char line[512];
 
         if (!at || !*at)
@@ -133,9 +162,11 @@ static void draw_confirm(struct dialog *d, struct canvas *c, const struct rect *
     const char *answers = d->careful ? "y yes   Enter Esc no" : "Enter yes   Esc no";
     bool framed = body->rows >= 6 && body->cols >= 24;
     int edge = framed ? 1 : 0, margin = framed ? 2 : 0, width;
+    char text[DIALOG_TEXT];
     struct rect box, in;
 
-    size_of(d->text, &d->lines, &width);
+    reflow(d->text, body->cols - 2 * margin, text, sizeof text);
+    size_of(text, &d->lines, &width);
     width = width < 40 ? 40 : width;
     box.cols = width + 2 * margin > body->cols ? body->cols : width + 2 * margin;
     box.rows = d->lines + 2 + 2 * edge > body->rows ? body->rows : d->lines + 2 + 2 * edge;
@@ -150,7 +181,7 @@ static void draw_confirm(struct dialog *d, struct canvas *c, const struct rect *
         canvas_box(c, &box, d->title);
     d->page = in.rows;
     scroll(d, 0);
-    draw_text(d, c, &in);
+    draw_text(d, text, c, &in);
     in.row = box.row + box.rows - 1 - edge;
     in.rows = 1;
     canvas_text(c, &in, 0, 0, ROLE_KEY, answers);
@@ -163,10 +194,12 @@ static void draw_confirm(struct dialog *d, struct canvas *c, const struct rect *
 
 static void draw_prompt(struct dialog *d, struct canvas *c, const struct rect *line)
 {
-    int used;
+    int most = line->cols - VALUE_COLS, used;
+    char title[DIALOG_TITLE];
 
+    text_cut(d->title, most < LABEL_COLS ? LABEL_COLS : most, title, sizeof title);
     canvas_fill(c, line, ROLE_TEXT, ' ');
-    used = canvas_text(c, line, 0, 1, ROLE_TITLE, d->title) + 2;
+    used = canvas_text(c, line, 0, 1, ROLE_TITLE, title) + 2;
     edit_draw(&d->edit, c, line, 0, used, line->cols - used);
 }
 

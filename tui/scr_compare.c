@@ -176,8 +176,10 @@ static void percent(char *out, size_t size, double now, double before)
         out[0] = 0;
     else if (fabs(change) < 0.005)
         snprintf(out, size, "~0%%");
-    else
+    else if (change < 999.5)
         snprintf(out, size, "%+.*f%%", fabs(change) < 99.9 ? 2 : 0, change);
+    else
+        snprintf(out, size, now / before < 99999.5 ? "x%.0f" : "x%.0e", now / before);
 }
 
 static void ledger_cell(void *user, int row, int column, int width, char *out, size_t size,

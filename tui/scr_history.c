@@ -112,7 +112,9 @@ static const char *status(struct app *app)
 {
     static char line[48];
 
-    snprintf(line, sizeof line, "%d edits, * where you were", app->design->n_undo - 1);
+    int n = app->design->n_undo - 1;
+
+    snprintf(line, sizeof line, "%d edit%s, * where you were", n, n == 1 ? "" : "s");
     return line;
 }
 
