@@ -74,8 +74,18 @@ static void set_env(const char *entry)
     setenv(name, equals + 1, 1);
 }
 
+// Each program has a home of its own for what was not saved, unless a test says where.
+static void set_state_home(void)
+{
+    char name[48];
+
+    snprintf(name, sizeof name, "state-%d", (int)getpid());
+    setenv("XDG_STATE_HOME", t_path(name), 1);
+}
+
 static void child_env(const char *const *env)
 {
+    set_state_home();
     setenv("TERM", "xterm-256color", 1);
     setenv("LC_ALL", "C.UTF-8", 1);
     unsetenv("NO_COLOR");

@@ -15,6 +15,7 @@
 #include "tui/estimate.h"
 #include "tui/launch.h"
 #include "tui/monitor.h"
+#include "tui/recover.h"
 #include "tui/runs_view.h"
 #include "tui/term.h"
 
@@ -326,12 +327,34 @@ static int next_key(const struct app *app)
     return term_read_key();
 }
 
+static void read_keys(struct app *app, double *last_key)
+{
+    int key;
+
+    while (!app->quit && (key = next_key(app))) {
+        *last_key = now_s();
+        if (key == K_MOUSE)
+            app_mouse(app, term_mouse_event());
+        else
+            app_key(app, key, term_paste());
+    }
+    answer_wishes(app);
+}
+
+// Milliseconds until what was drawn is to be kept, -1 = it is.
+static int keep_wait_ms(const struct app *app, double last_key)
+{
+    double left = RECOVER_MS - 1e3 * (now_s() - last_key);
+
+    return recover_due(app) ? left > 0 ? (int)left + 1 : 0 : -1;
+}
+
 static void loop(struct app *app, struct canvas *c)
 {
-    double next_tick = 0;
+    double next_tick = 0, last_key = 0;
 
     while (!app->quit && !term_lost()) {
-        int wait = app_wait_ms(app), key;
+        int wait = app_wait_ms(app);
 
         if (app->repaint)
             term_repaint();
@@ -345,15 +368,11 @@ static void loop(struct app *app, struct canvas *c)
 
             wait = left > 0 && left * 1000 < wait ? (int)(left * 1000) + 1 : left <= 0 ? 0 : wait;
         }
-        wait_for_something(wait);
+        wait_for_something(sooner(wait, keep_wait_ms(app, last_key)));
         answer_signals(app, c);
-        while (!app->quit && (key = next_key(app))) {
-            if (key == K_MOUSE)
-                app_mouse(app, term_mouse_event());
-            else
-                app_key(app, key, term_paste());
-        }
-        answer_wishes(app);
+        read_keys(app, &last_key);
+        if (keep_wait_ms(app, last_key) == 0)
+            recover_keep(app);
         if (wait >= 0 && now_s() >= next_tick) {
             app->redraw = app_tick(app);
             wait = app_wait_ms(app);
@@ -373,8 +392,13 @@ static int fail(const struct err *err, int code)
 static void greet(struct app *app, int n_profiles)
 {
     char remarks[SPEC_PATH_SIZE + 80];
+    int n = recover_adopt(app);
 
-    if (design_remarks(app->design, remarks, sizeof remarks)[0])
+    if (n > 0)
+        app_message(app, ROLE_WARN,
+                    "%d design%s not saved when lathe ended last: back as %s; w saves, X lets go", n,
+                    n == 1 ? " was" : "s were", n == 1 ? "this tab" : "tabs, [ and ] go round");
+    else if (design_remarks(app->design, remarks, sizeof remarks)[0])
         app_message(app, ROLE_WARN, "%s", remarks);
     else if (n_profiles > 1)
         app_message(app, ROLE_DIM, "[ and ] go from design to design, C compares them");
@@ -444,6 +468,10 @@ int app_run(const char *const *profiles, int n_profiles, const char *run_id,
         term_size(&rows, &cols);
         canvas_init(&canvas, rows, cols, term_is_utf8());
         loop(&app, &canvas);
+        if (app.quit)
+            recover_forget(&app);
+        else
+            recover_keep(&app); // the terminal is gone
         term_close();
         canvas_release(&canvas);
         say_goodbye(&app);

@@ -28,6 +28,7 @@ struct app {
     int cols; // of the last drawing
     struct rect body; // of the screen, then
     bool quit, redraw;
+    bool cannot_keep; // unsaved changes, as was said
     bool suspend, repaint, toggle_mouse; // wishes for the loop, which owns the terminal
     struct dialog dialog;
 };

@@ -58,6 +58,7 @@ void design_push(struct design *d, const char *what)
     d->undo = xrealloc(d->undo, (size_t)d->n_undo + 1, sizeof *d->undo);
     d->undo[d->n_undo] = s;
     d->at = d->n_undo++;
+    d->changes++;
 }
 
 // Lanes that were drawn no longer come from where the profile says.
@@ -153,6 +154,7 @@ bool design_go(struct design *d, int at)
     if (at < 0 || at >= d->n_undo)
         return false;
     d->at = at;
+    d->changes++;
     design_back(d);
     design_hold_here(d);
     return true;

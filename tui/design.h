@@ -64,6 +64,8 @@ struct design {
     int n_undo, at;
     struct spec saved;            // what was opened or saved last
     bool unsaved;                 // stands in no file yet
+    long id;                      // of all designs of this process
+    long changes, kept;           // states it has had; the one that recover.h wrote, 0 = none
     struct design_text **texts;   // that were in the file at path, newest last
     int n_texts;
     bool previewing;              // spec holds a preview, not the present state

@@ -59,6 +59,7 @@ static int load(const char *path, struct spec *spec, int *warnings, int *notes, 
 
 struct design *design_new(void)
 {
+    static long last_id;
     struct design *d = xcalloc(1, sizeof *d);
     struct err err = ERR_INIT;
     struct spec *spec = xcalloc(1, sizeof *spec);
@@ -68,6 +69,7 @@ struct design *design_new(void)
     if (load(NULL, spec, &warnings, &notes, &err) < 0)
         BUG("the embedded profile: %s", err_format(&err, text, sizeof text));
     d->budget.kind = BUDGET_KINDS;
+    d->id = ++last_id;
     design_set_spec(d, spec, "");
     free(spec);
     return d;
@@ -204,6 +206,7 @@ int design_save(struct design *d, const char *path, struct err *err)
         }
         d->saved = d->spec;
         d->unsaved = false;
+        d->changes++;
         remember_text(d);
     }
     free(spec);

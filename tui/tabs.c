@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tui/app.h"
+#include "tui/recover.h"
 
 struct design *tabs_new(struct app *app)
 {
@@ -34,6 +35,7 @@ void tabs_close(struct app *app)
 
     if (t->n == 1)
         return;
+    recover_remove(t->v[t->at]);
     design_free(t->v[t->at]);
     t->n--;
     memmove(t->v + t->at, t->v + t->at + 1, (size_t)(t->n - t->at) * sizeof *t->v);
