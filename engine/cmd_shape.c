@@ -167,7 +167,7 @@ static void print_confounds(const struct confounds *c)
     if (c->n)
         printf("\nbesides the shape\n");
     else
-        printf("\nnothing but the shape differs\n");
+        printf(c->same_shape ? "\nnothing differs\n" : "\nnothing but the shape differs\n");
     for (int i = 0; i < c->n; i++)
         printf("  %s %s\n      %s\n", c->v[i].severe ? "!" : "-", c->v[i].text, c->v[i].remedy);
 }

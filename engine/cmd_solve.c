@@ -356,13 +356,22 @@ static int grid_point(const struct cli_args *a, const struct grid *g, const stru
     return save_point(a, &s);
 }
 
+static bool is_near(const struct grid *g, const json_t *point)
+{
+    double off = json_number_value(json_object_get(point, "residual"));
+
+    return fabs(off) <= g->t.tolerance * g->t.r.target;
+}
+
 int cmd_grid(const struct cli_command *cmd, int argc, char **argv)
 {
     struct cli_args a;
     struct spec base;
     struct grid g;
-    json_t *list;
+    json_t *list, *point;
     char target[UNIT_SIZE];
+    size_t at;
+    bool near = false;
     int rc = cli_parse(cmd, argc, argv, &a);
 
     if (rc || (rc = cli_profile(&a, a.operand[0], &base)) || (rc = parse_grid(&a, &base, &g)))
@@ -376,9 +385,12 @@ int cmd_grid(const struct cli_command *cmd, int argc, char **argv)
     for (int i = 0; i < g.n_depths && !rc; i++)
         for (int k = 0; k < g.n_heads && !rc; k++)
             rc = grid_point(&a, &g, &base, g.depth[i], g.heads[k], list);
+    json_array_foreach(list, at, point) near = near || is_near(&g, point);
     if (cli_has(&a, "json") && !rc)
         cli_print_json(list);
     else
         json_decref(list);
-    return rc;
+    if (!rc && !near)
+        fprintf(stderr, "none of them is within %g%% of the budget\n", 100 * g.t.tolerance);
+    return rc ? rc : near ? CLI_OK : CLI_NO;
 }

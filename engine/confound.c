@@ -151,6 +151,15 @@ static void add_tokens(struct confound *all, const struct spec *a, const struct 
                  "training tokens differ: %s and %s", unit_thousands(s, x), unit_thousands(t, y));
 }
 
+static bool same_shape(const struct model_spec *a, const struct model_spec *b)
+{
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        for (int i = 0; i < a->n_layers && a->n_layers == b->n_layers; i++)
+            if (a->lane[lane][i] != b->lane[lane][i])
+                return false;
+    return a->n_layers == b->n_layers;
+}
+
 void confounds_between(const struct spec *a, const struct count *ca, const struct spec *b,
                        const struct count *cb, struct confounds *out)
 {
@@ -165,7 +174,7 @@ void confounds_between(const struct spec *a, const struct count *ca, const struc
     add_ratio(all, CONFOUND_TRAIN_FLOPS, budget_value(BUDGET_TRAIN_FLOPS, a, ca),
               budget_value(BUDGET_TRAIN_FLOPS, b, cb));
     add_tokens(all, a, b);
-    *out = (struct confounds){0};
+    *out = (struct confounds){.same_shape = same_shape(&a->model, &b->model)};
     for (int severe = 1; severe >= 0; severe--)
         for (int k = 0; k < CONFOUND_KINDS; k++)
             if (all[k].text[0] && all[k].severe == severe) {

@@ -34,6 +34,7 @@ struct confound {
 struct confounds {
     struct confound v[CONFOUND_KINDS]; // severe ones first
     int n, severe;
+    bool same_shape; // and the shape is the same too
 };
 
 // Parameters and FLOPs count when they differ by more than this share of a's.

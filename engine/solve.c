@@ -569,12 +569,24 @@ static int solve_way(const struct spec *from, const struct solve_request *r, str
     BUG("solve by %d", (int)r->by);
 }
 
+// Another depth or width would move every layer, locked ones too.
+static int check_locks(const struct spec *from, const struct solve_request *r, struct err *err)
+{
+    for (int i = 0; i < from->model.n_layers; i++)
+        if (r->locked && r->locked[i] && (r->by == SOLVE_DEPTH || r->by == SOLVE_WIDTH))
+            return err_set(err, "layer %d is locked, and by %s every layer moves", i,
+                           solve_names[r->by]);
+    return 0;
+}
+
 int solve(const struct spec *from, const struct solve_request *r, struct solved *out,
           struct err *err)
 {
     *out = (struct solved){.other = NAN};
     if (!(r->target > 0))
         return err_set(err, "a budget is a positive number");
+    if (check_locks(from, r, err) < 0)
+        return -1;
     if (solve_way(from, r, out, err) < 0)
         return -1;
     for (int i = 0; i < spec_key_count; i++) // what moved no longer comes from where it was read

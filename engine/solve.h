@@ -25,7 +25,8 @@ struct solve_request {
     enum budget budget;
     double target;
     enum solve_by by;
-    const bool *locked; // n_layers entries that must not move (FFN, HEADS); NULL = none
+    // n_layers entries that must not move, NULL = none. With one, DEPTH and WIDTH are refused.
+    const bool *locked;
 };
 
 struct solved {

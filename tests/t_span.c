@@ -222,6 +222,60 @@ static void a_budget_that_ffn_widths_cannot_move_is_not_held(void **state)
     desk_keys("\033");
 }
 
+// Within half an FFN step of the target.
+static bool is_met(double target)
+{
+    const struct design *d = desk_app.design;
+
+    return fabs((double)d->count.total - target) <=
+           3.0 * d->spec.model.d_model * d->spec.model.ffn_step / 2;
+}
+
+static void a_held_budget_is_met_after_keys_matches_and_undo(void **state)
+{
+    struct design *d;
+    double target;
+
+    (void)state;
+    desk_open("profiles/A/base12.yaml");
+    d = desk_app.design;
+    desk_keys("b\025params 180M\nmffn\n");
+    desk_keys("B");
+    assert_true(d->hold);
+    target = 180e6;
+    assert_true(design_set_key(d, spec_key_find("model.d_model"), "832", (char[DESIGN_WHY]){0}));
+    assert_true(is_met(target));
+    desk_keys("m\025depth\n");
+    assert_true(is_met(target));
+    desk_keys("m\025ffn params 150M\n");
+    assert_true(strstr(desk_app.message, "another budget is held") != NULL);
+    assert_true(is_met(target));
+    desk_keys("VK");
+    assert_true(strstr(desk_app.message, "all are selected or locked") != NULL);
+    while (d->at > 0)
+        desk_keys("u");
+    assert_false(d->hold); // it was not, then
+    assert_false(is_met(target));
+    while (d->at < d->n_undo - 1)
+        desk_keys("\022");
+    assert_true(d->hold);
+    assert_true(is_met(target));
+}
+
+static void what_would_move_a_locked_layer_is_refused(void **state)
+{
+    static const char *const matches[] = {"m\025width params 150M\n", "m\025depth params 150M\n"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        desk_open("profiles/A/crown18.yaml");
+        desk_keys("L");
+        desk_keys(matches[i]);
+        assert_true(strstr(desk_app.message, "layer 0 is locked") != NULL);
+        assert_int_equal(desk_app.design->at, 1);
+    }
+}
+
 static void long_hints_are_not_cut(void **state)
 {
     (void)state;
@@ -246,6 +300,8 @@ int main(void)
         cmocka_unit_test(values_that_no_layer_can_have_are_named),
         cmocka_unit_test(undo_says_what_it_undid),
         cmocka_unit_test(a_budget_that_ffn_widths_cannot_move_is_not_held),
+        cmocka_unit_test(a_held_budget_is_met_after_keys_matches_and_undo),
+        cmocka_unit_test(what_would_move_a_locked_layer_is_refused),
         cmocka_unit_test(long_hints_are_not_cut),
         cmocka_unit_test(gates_go_on_and_off),
         cmocka_unit_test(the_history_lists_and_walks_all_edits),

@@ -54,6 +54,7 @@ void design_push(struct design *d, const char *what)
     forget_from(d, d->at + 1);
     s->spec = d->spec;
     memcpy(s->locked, d->locked, sizeof s->locked);
+    s->hold = d->hold;
     snprintf(s->what, sizeof s->what, "%s", what);
     d->undo = xrealloc(d->undo, (size_t)d->n_undo + 1, sizeof *d->undo);
     d->undo[d->n_undo] = s;
@@ -155,6 +156,7 @@ bool design_go(struct design *d, int at)
         return false;
     d->at = at;
     d->changes++;
+    d->hold = d->undo[at]->hold && d->budget.kind != BUDGET_KINDS;
     design_back(d);
     design_hold_here(d);
     return true;

@@ -20,6 +20,7 @@ enum { DESIGN_WHY = 256, DESIGN_WHAT = 64 }; // bytes for a reason, for what an 
 struct design_state {
     struct spec spec;
     bool locked[SPEC_MAX_LAYERS];
+    bool hold; // the budget was held in it
     char what[DESIGN_WHAT]; // "ffn width of layer 3"
 };
 

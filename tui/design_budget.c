@@ -109,6 +109,13 @@ static bool parse_budget(const struct design *d, const char *text, struct design
     return false;
 }
 
+static void forget_hold(struct design *d)
+{
+    d->hold = false;
+    for (int i = 0; i < d->n_undo; i++)
+        d->undo[i]->hold = false;
+}
+
 bool design_set_budget(struct design *d, const char *text, char *why)
 {
     struct design_budget b;
@@ -116,13 +123,13 @@ bool design_set_budget(struct design *d, const char *text, char *why)
     why[0] = 0;
     if (!strcmp(text, "none") || !text[0]) {
         d->budget.kind = BUDGET_KINDS;
-        d->hold = false;
+        forget_hold(d);
         return true;
     }
     if (!parse_budget(d, text, &b, why))
         return false;
     d->budget = b;
-    d->hold = false; // it held another target
+    forget_hold(d); // it held another target
     return true;
 }
 
@@ -156,6 +163,15 @@ static void residual_words(const struct design_budget *b, const struct solved *s
                  s->why);
 }
 
+// While a budget is held there is no other to match.
+static bool is_held(const struct design *d, const struct design_budget *b, char *why)
+{
+    if (!d->hold || (b->kind == d->budget.kind && b->target == design_budget_target(d)))
+        return true;
+    snprintf(why, DESIGN_WHY, "another budget is held: B lets it go");
+    return false;
+}
+
 static bool match(struct design *d, const char *text, char *why)
 {
     struct solve_request r = {.locked = d->locked};
@@ -167,13 +183,14 @@ static bool match(struct design *d, const char *text, char *why)
     why[0] = 0;
     design_back(d);
     r.by = parse_way(d, &text);
-    if (parse_budget(d, text, &b, why)) {
+    if (parse_budget(d, text, &b, why) && is_held(d, &b, why)) {
         r.budget = b.kind;
         r.target = b.target;
         done = solve(&d->spec, &r, s, &err) == 0;
         if (done) {
             d->spec = s->spec;
             residual_words(&b, s, why);
+            done = !d->hold || design_make_up_anew(d, why);
         } else {
             snprintf(why, DESIGN_WHY, "%.250s", err.text);
         }
@@ -225,6 +242,14 @@ static void start_from_held(struct design *d, const bool *still)
     d->spec.model.source[LANE_FFN].shape = SHAPE_LIST; // what it says no longer holds
 }
 
+static bool any_free(const bool *still, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!still[i])
+            return true;
+    return false;
+}
+
 bool design_make_up(struct design *d, const bool *mine, char *why)
 {
     struct solve_request r = {.budget = d->budget.kind, .by = SOLVE_FFN};
@@ -236,6 +261,10 @@ bool design_make_up(struct design *d, const bool *mine, char *why)
         return true;
     for (int i = 0; i < d->spec.model.n_layers; i++)
         still[i] = d->locked[i] || (mine && mine[i]);
+    if (!any_free(still, d->spec.model.n_layers)) {
+        snprintf(why, DESIGN_WHY, "no layer is left to make up: all are selected or locked");
+        return false;
+    }
     start_from_held(d, still);
     r.target = design_budget_target(d);
     r.locked = still;
@@ -252,11 +281,26 @@ bool design_make_up(struct design *d, const bool *mine, char *why)
     return met;
 }
 
+bool design_make_up_anew(struct design *d, char *why)
+{
+    int held[SPEC_MAX_LAYERS];
+    char reason[DESIGN_WHY] = "";
+    bool met;
+
+    memcpy(held, d->held, sizeof held);
+    design_hold_here(d);
+    met = design_make_up(d, NULL, reason);
+    memcpy(d->held, held, sizeof held); // until it is an edit
+    if (!met)
+        snprintf(why, DESIGN_WHY, "%s", reason);
+    return met;
+}
+
 bool design_hold(struct design *d, char *why)
 {
     why[0] = 0;
     if (d->hold) {
-        d->hold = false;
+        d->hold = d->undo[d->at]->hold = false;
         return true;
     }
     if (d->budget.kind == BUDGET_KINDS) {
@@ -275,6 +319,7 @@ bool design_hold(struct design *d, char *why)
         return false;
     }
     design_finish_edit(d, "hold the budget");
+    d->undo[d->at]->hold = true;
     design_hold_here(d);
     return true;
 }

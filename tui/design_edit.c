@@ -233,6 +233,16 @@ static bool moves_locked(const struct design *d, char *why)
     return false;
 }
 
+// A key that changes what is held, such as d_model: the FFN widths it leaves make up for it.
+static bool make_up_key(struct design *d, char *why)
+{
+    double before = budget_value(d->budget.kind, &d->undo[d->at]->spec, &d->count);
+
+    design_recount(d);
+    return budget_value(d->budget.kind, &d->spec, &d->count) == before ||
+           design_make_up_anew(d, why);
+}
+
 bool design_preview_key(struct design *d, const struct spec_key *key, const char *text, char *why)
 {
     struct problems problems = {0};
@@ -246,6 +256,8 @@ bool design_preview_key(struct design *d, const struct spec_key *key, const char
         memset(d->locked, 0, sizeof d->locked); // they were about other layers
     else if (done && moves_locked(d, why))
         done = false;
+    if (done && d->hold)
+        done = make_up_key(d, why);
     if (!done)
         design_back(d);
     d->previewing = done;

@@ -15,6 +15,8 @@ void design_forget_texts(struct design *d); // what stood in the file
 // NULL = none is) make up for an edit. False with the reason when they cannot; spec is then to be
 // thrown away.
 bool design_make_up(struct design *d, const bool *mine, char *why);
+// The same from the shape that spec has now, after what changed more than single layers.
+bool design_make_up_anew(struct design *d, char *why);
 // Sets layers first.. of the lane in hand to the legal values nearest to v[0..n-1]; NAN leaves one,
 // and locked ones stay. With the budget held the layers outside `mine` make up. False with the
 // reason and spec as it was when nothing was set; true with a reason when some could not be.

@@ -60,7 +60,8 @@ static void banner_line(const struct tabs *t, int tab, int width, char *out, siz
     *severe = f->severe > 0;
     n = (size_t)snprintf(out, size, "%c %c: ", f->severe ? '!' : ' ', 'a' + tab);
     if (f->n == 0)
-        snprintf(out + n, size - n, "nothing but the shape differs from %c", 'a' + t->at);
+        snprintf(out + n, size - n, "nothing%s differs from %c",
+                 f->same_shape ? "" : " but the shape", 'a' + t->at);
     add_confounds(f, width, out, size);
     free(f);
 }
