@@ -257,3 +257,23 @@ bool unit_parse_count(const char *s, int64_t *out)
     }
     return false;
 }
+
+char *shell_word(const char *word, char *out, size_t size)
+{
+    size_t n = 0;
+
+    if (word[0] && !strpbrk(word, " \t\n'\"\\$`!*?[]{}()<>|&;#~")) {
+        snprintf(out, size, "%s", word);
+        return out;
+    }
+    for (const char *at = word; *at && n + 8 < size; at++) {
+        if (n == 0)
+            out[n++] = '\'';
+        if (*at == '\'')
+            n += (size_t)snprintf(out + n, size - n, "'\\''");
+        else
+            out[n++] = *at;
+    }
+    snprintf(out + n, size - n, n ? "'" : "''");
+    return out;
+}

@@ -31,6 +31,10 @@ void buf_release(struct buf *b);
 enum { UNIT_SIZE = 32 };
 char *unit_count(char *out, double n);      // 181.907M, 1.2k, 17 (decimal K M B T)
 char *unit_bytes(char *out, double n);      // 4.2GiB
+// A word of a shell command: as it is, or quoted where the shell would read it otherwise. Cut, never
+// overrun; out is returned.
+char *shell_word(const char *word, char *out, size_t size);
+
 char *unit_duration(char *out, double s);   // 3h12m, 41s; "-" when unknown (negative, inf, nan)
 char *unit_thousands(char *out, int64_t n); // 181,906,688
 

@@ -8,6 +8,20 @@
 #include "engine/file.h"
 #include "engine/rng.h"
 
+static void shell_words_are_quoted_where_they_must(void **state)
+{
+    static const char *const cases[][2] = {
+        {"a/b-1.yaml", "a/b-1.yaml"}, {"sp ace.yaml", "'sp ace.yaml'"}, {"it's", "'it'\\''s'"},
+        {"", "''"},                   {"$HOME", "'$HOME'"},
+    };
+    char out[64], tiny[12];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(shell_word(cases[i][0], out, sizeof out), cases[i][1]);
+    assert_in_range(strlen(shell_word("a b c d e f g h i j", tiny, sizeof tiny)), 1, 11);
+}
+
 static void counts_parse_with_units(void **state)
 {
     int64_t n = -1;
@@ -128,6 +142,7 @@ static void normal_numbers_have_their_moments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shell_words_are_quoted_where_they_must),
         cmocka_unit_test(counts_parse_with_units),
         cmocka_unit_test(floats_parse_without_surprises),
         cmocka_unit_test(units_print_what_people_read),

@@ -20,9 +20,10 @@ static int count_of(const struct problems *problems, enum severity severity)
 
 char *design_remarks(const struct design *d, char *out, size_t size)
 {
-    const char *path = d->path[0] ? d->path : "it";
+    char path[SPEC_PATH_SIZE + 16];
     char notes[32] = "";
 
+    shell_word(d->path[0] ? d->path : "it", path, sizeof path);
     if (d->notes)
         snprintf(notes, sizeof notes, "%s%d note%s", d->warnings ? ", " : "", d->notes,
                  d->notes == 1 ? "" : "s");

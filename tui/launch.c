@@ -138,6 +138,7 @@ static const char *last_part(const char *path)
 void launch_describe(const struct spec *spec, const struct spec *saved, const struct count *count,
                      const char *here, const char *path, const char *run_dir, char *out, size_t size)
 {
+    char word[SPEC_PATH_SIZE + 16];
     struct buf text = {0};
 
     buf_fmt(&text, "name      %s -> %s\n", spec->name, run_dir);
@@ -153,7 +154,8 @@ void launch_describe(const struct spec *spec, const struct spec *saved, const st
     add_edits(&text, spec, saved);
     add_warnings(&text, spec);
     if (path[0])
-        buf_fmt(&text, "command   lathe train %s --run %s --detach\n\n", path, last_part(run_dir));
+        buf_fmt(&text, "command   lathe train %s --run %s --detach\n\n",
+                shell_word(path, word, sizeof word), last_part(run_dir));
     else // the run directory gets the profile first
         buf_fmt(&text, "command   lathe train --resume %s --detach\n\n", last_part(run_dir));
     buf_fmt(&text, "It goes on when you quit, hang up or lose the connection.\n");

@@ -368,13 +368,15 @@ static bool command(struct app *app, enum command cmd)
 static const char *shell(struct app *app)
 {
     static char line[2 * SPEC_PATH_SIZE + 64];
+    char a[SPEC_PATH_SIZE + 16], b[SPEC_PATH_SIZE + 16];
     const struct tabs *t = &app->tabs;
     const struct design *base = t->v[t->at], *other = t->v[tab_of_column(t, 2) % t->n];
 
     if (t->n == 1)
         snprintf(line, sizeof line, "lathe diff A.yaml B.yaml");
     else if (base->path[0] && other->path[0] && !design_dirty(base) && !design_dirty(other))
-        snprintf(line, sizeof line, "lathe diff %s %s", base->path, other->path);
+        snprintf(line, sizeof line, "lathe diff %s %s", shell_word(base->path, a, sizeof a),
+                 shell_word(other->path, b, sizeof b));
     else
         snprintf(line, sizeof line, "lathe diff A.yaml B.yaml   (once w saved them)");
     return line;

@@ -344,19 +344,21 @@ static const char *shell(struct app *app)
 {
     static char line[4 * SPEC_PATH_SIZE];
     const struct design *d = app->design;
+    char path[SPEC_PATH_SIZE + 16];
     struct buf sets = {0};
 
+    shell_word(d->path, path, sizeof path);
     if (!d->path[0]) {
         snprintf(line, sizeof line, "lathe count PROFILE, once w saved it");
     } else if (!design_dirty(d)) {
-        snprintf(line, sizeof line, "lathe count %s", d->path);
+        snprintf(line, sizeof line, "lathe count %s", path);
     } else {
         bool has_sets = design_sets(d, &sets);
         int n =
-            snprintf(line, sizeof line, "lathe count %s %s", d->path, sets.len ? sets.data : "");
+            snprintf(line, sizeof line, "lathe count %s %s", path, sets.len ? sets.data : "");
 
         if (!has_sets || n >= (int)sizeof line || text_width(line) + SHELL_MARGIN > app->cols)
-            snprintf(line, sizeof line, "lathe count %s   (once w saved it)", d->path);
+            snprintf(line, sizeof line, "lathe count %s   (once w saved it)", path);
     }
     buf_release(&sets);
     return line;
