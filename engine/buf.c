@@ -277,3 +277,21 @@ char *shell_word(const char *word, char *out, size_t size)
     snprintf(out + n, size - n, n ? "'" : "''");
     return out;
 }
+
+char *change_text(char *out, double now, double before)
+{
+    double change = 100 * (now - before) / before, times = now / before;
+
+    if (now == before)
+        out[0] = 0;
+    else if (before == 0)
+        strcpy(out, "new");
+    else if (fabs(change) < 0.005)
+        strcpy(out, "~0%");
+    else if (times < 10)
+        snprintf(out, 16, "%+.*f%%", fabs(change) < 9.995 ? 2 : fabs(change) < 99.95 ? 1 : 0,
+                 change);
+    else
+        snprintf(out, 16, times < 999.5 ? "x%.3g" : times < 99999.5 ? "x%.0f" : "x%.0e", times);
+    return out;
+}

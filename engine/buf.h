@@ -31,6 +31,10 @@ void buf_release(struct buf *b);
 enum { UNIT_SIZE = 32 };
 char *unit_count(char *out, double n);      // 181.907M, 1.2k, 17 (decimal K M B T)
 char *unit_bytes(char *out, double n);      // 4.2GiB
+// now against before in at most seven columns: "+1.25%", "-37.5%", "x12.4" from ten times on, "~0%",
+// "new" where there was nothing, "" when equal. out: 16 bytes, returned.
+char *change_text(char *out, double now, double before);
+
 // A word of a shell command: as it is, or quoted where the shell would read it otherwise. Cut, never
 // overrun; out is returned.
 char *shell_word(const char *word, char *out, size_t size);

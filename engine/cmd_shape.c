@@ -85,17 +85,16 @@ struct side {
 
 static void print_ledger(const struct side *a, const struct side *b)
 {
-    char x[UNIT_SIZE], y[UNIT_SIZE], change[32];
+    char x[UNIT_SIZE], y[UNIT_SIZE], change[16];
 
     printf("%-14s %22.22s %22.22s\n", "", a->spec.name, b->spec.name);
     for (int row = 0; row < LEDGER_ROWS; row++) {
         double va = ledger_value(row, &a->spec, &a->count);
         double vb = ledger_value(row, &b->spec, &b->count);
 
-        snprintf(change, sizeof change, " %+9.2f%%%s", 100 * (vb - va) / va,
-                 ledger_confounds(row) && fabs(vb - va) > CONFOUND_TOLERANCE * va ? " !" : "");
-        printf("%-14s %22s %22s%s\n", ledger_name(row), ledger_text(row, va, x),
-               ledger_text(row, vb, y), va > 0 ? change : "");
+        printf("%-14s %22s %22s %9s%s\n", ledger_name(row), ledger_text(row, va, x),
+               ledger_text(row, vb, y), change_text(change, vb, va),
+               ledger_confounds(row) && fabs(vb - va) > CONFOUND_TOLERANCE * va ? " !" : "");
     }
     printf("! more than %g%% apart\n", 100 * CONFOUND_TOLERANCE);
 }

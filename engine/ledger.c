@@ -36,7 +36,8 @@ const char *ledger_what(int row)
 
 bool ledger_confounds(int row)
 {
-    return row < BUDGET_KINDS + FFN_MEAN;
+    return row == BUDGET_PARAMS || row == BUDGET_FLOPS || row == BUDGET_TRAIN_FLOPS ||
+           row == BUDGET_KINDS + LAYERS || row == BUDGET_KINDS + D_MODEL;
 }
 
 static double sum(const struct model_spec *m, enum lane lane)

@@ -12,7 +12,7 @@ enum { LEDGER_ROWS = 15 };
 
 const char *ledger_name(int row); // "params", "ffn-mean"
 const char *ledger_what(int row); // "parameters, all"
-// Whether a difference stands between a shape and its result; the last rows are the shape itself.
+// Whether a difference of this row is a confound (confound.h); the others follow from the shape.
 bool ledger_confounds(int row);
 double ledger_value(int row, const struct spec *spec, const struct count *c);
 // "181,906,688", "43.4GiB"; out: UNIT_SIZE bytes, returned.

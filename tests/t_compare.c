@@ -192,7 +192,7 @@ static void the_ledger_is_what_is_counted(void **state)
 {
     (void)state;
     open_two();
-    to_view(" ledger ");
+    to_view(" ledger, ");
     desk_draw(60, 200, true);
     for (int tab = 0; tab < 2; tab++)
         for (int row = 0; row < LEDGER_ROWS; row++) {

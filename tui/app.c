@@ -159,7 +159,7 @@ static void quit(struct app *app)
              app->tabs.n == 1 ? "The design has"
              : n == 1         ? "One of the designs has"
                               : "Some of the designs have");
-    app_confirm(app, "Leave without saving?", lines, quit_now);
+    app_confirm_careful(app, "Leave without saving?", lines, quit_now);
 }
 
 static bool global_command(struct app *app, enum command cmd)

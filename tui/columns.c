@@ -1,7 +1,9 @@
 #include "tui/columns.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
+#include "engine/buf.h"
 #include "engine/err.h"
 
 struct columns columns_fit(int available, int n_layers)
@@ -33,4 +35,14 @@ int columns_top(int v)
         if (power / 4 * quarters >= v)
             return power / 4 * quarters;
     BUG("no scale for %d", v);
+}
+
+void columns_scale(int v, char *out)
+{
+    char text[UNIT_SIZE];
+
+    if (v < 1000000)
+        snprintf(out, 16, "%5d", v);
+    else
+        snprintf(out, 16, "%5.6s", unit_count(text, v));
 }

@@ -114,10 +114,10 @@ static void draw_scale(const struct view *v, const struct rect *r)
 {
     char text[16];
 
-    snprintf(text, sizeof text, "%5d", v->top);
+    columns_scale(v->top, text);
     canvas_text(v->c, r, 0, 0, ROLE_DIM, text);
     if (r->rows >= 6 && r->rows % 2 == 0 && v->top % 2 == 0) {
-        snprintf(text, sizeof text, "%5d", v->top / 2);
+        columns_scale(v->top / 2, text);
         canvas_text(v->c, r, r->rows / 2, 0, ROLE_DIM, text);
     }
 }

@@ -203,10 +203,10 @@ static void draw_scale(struct view *v, const struct rect *r, enum lane lane, int
     static const char *const names[LANE_COUNT] = {"ffn", "heads", "kv", "reuse"};
     char text[16];
 
-    snprintf(text, sizeof text, "%5d", top);
+    columns_scale(top, text);
     canvas_text(v->c, &left, 0, 0, ROLE_DIM, text);
     if (r->rows >= 6 && r->rows % 2 == 0 && top % 2 == 0) {
-        snprintf(text, sizeof text, "%5d", top / 2);
+        columns_scale(top / 2, text);
         canvas_text(v->c, &left, r->rows / 2, 0, ROLE_DIM, text);
     }
     if (r->rows >= 2)

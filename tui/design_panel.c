@@ -16,23 +16,6 @@ struct total {
     const char *unit; // after the count; NULL = bytes
 };
 
-static char *percent(char *out, size_t size, double now, double before)
-{
-    double change = 100 * (now - before) / before;
-
-    if (now == before)
-        out[0] = 0;
-    else if (before == 0)
-        snprintf(out, size, "new");
-    else // always at most seven columns
-        snprintf(out, size, "%+.*f%%",
-                 fabs(change) < 9.995   ? 2
-                 : fabs(change) < 99.95 ? 1
-                                        : 0,
-                 change);
-    return out;
-}
-
 // A budget is met to the parameter: exact where there is room, else to the thousand.
 static void parameters(char *out, double n, bool has_room)
 {
@@ -62,7 +45,7 @@ static void draw_total(struct canvas *c, const struct rect *r, int row, int col,
     // fixed columns: nothing jumps when a number gets a digit more
     used = used + 2 > end - text_width(value) ? used + 2 : end - text_width(value);
     canvas_text(c, &slot, 0, used, ROLE_TEXT, value);
-    percent(delta, sizeof delta, t->now, t->before);
+    change_text(delta, t->now, t->before);
     if (has_delta)
         canvas_right(c, &slot, 0, delta_end < width - 1 ? delta_end : width - 1, ROLE_TITLE, delta);
 }

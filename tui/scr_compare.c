@@ -26,6 +26,7 @@ enum {
 static enum view view;
 static enum lane lane;
 static struct list layers, ledger;
+static int shift; // other designs left out at the left of a table
 
 // ---- the banner ---------------------------------------------------------------------------------
 
@@ -86,7 +87,8 @@ static void draw_banner(const struct tabs *t, struct canvas *c, const struct rec
             continue;
         banner_line(t, i, r->cols - 1, text, sizeof text, &severe);
         if (is_last)
-            snprintf(text, sizeof text, "  and %d more designs: see the ledger, or [ ] for another base",
+            snprintf(text, sizeof text, view == VIEW_LEDGER ? "  and %d more designs"
+                                                            : "  and %d more designs: see the ledger",
                      left);
         canvas_cut(c, r, row++, 1, severe && !is_last ? ROLE_WARN : ROLE_DIM, text);
         left--;
@@ -101,7 +103,8 @@ static void draw_legend(const struct tabs *t, struct canvas *c, const struct rec
         col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s, %s to %d  ", view_names[view],
                           lane_name(lane), compare_top(t, lane));
     else
-        col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s  ", view_names[view]);
+        col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s%s  ", view_names[view],
+                          view == VIEW_LEDGER ? ", ! over 1% apart" : "");
     for (int i = 0; i < t->n && col < r->cols; i++) {
         char text[SPEC_NAME_SIZE + 8];
 
@@ -117,13 +120,14 @@ static void draw_legend(const struct tabs *t, struct canvas *c, const struct rec
 
 // ---- the tables ---------------------------------------------------------------------------------
 
-// The base first, then the others in their order.
+// The base first, then the others in their order from the shifted one on.
 static int tab_of_column(const struct tabs *t, int column)
 {
-    int tab = column - 2;
+    int tab;
 
-    if (column == 1)
+    if (column == 1 || t->n == 1)
         return t->at;
+    tab = (column - 2 + shift) % (t->n - 1);
     return tab < t->at ? tab : tab + 1;
 }
 
@@ -168,27 +172,12 @@ static void layers_cell(void *user, int row, int column, int width, char *out, s
         *role = ROLE_DIM;
 }
 
-// At most seven columns.
-static void percent(char *out, size_t size, double now, double before)
-{
-    double change = before != 0 ? 100 * (now - before) / before : 0;
-
-    if (change == 0)
-        out[0] = 0;
-    else if (fabs(change) < 0.005)
-        snprintf(out, size, "~0%%");
-    else if (change < 999.5)
-        snprintf(out, size, "%+.*f%%", fabs(change) < 99.9 ? 2 : 0, change);
-    else
-        snprintf(out, size, now / before < 99999.5 ? "x%.0f" : "x%.0e", now / before);
-}
-
 static void ledger_cell(void *user, int row, int column, int width, char *out, size_t size,
                         enum role *role)
 {
     const struct tabs *t = user;
     const struct design *base = t->v[t->at], *d;
-    char text[UNIT_SIZE], change[16] = "";
+    char text[UNIT_SIZE], change[16];
     double now, before = ledger_value(row, &base->spec, &base->count);
 
     (void)width;
@@ -198,7 +187,7 @@ static void ledger_cell(void *user, int row, int column, int width, char *out, s
     }
     d = t->v[tab_of_column(t, column)];
     now = ledger_value(row, &d->spec, &d->count);
-    percent(change, sizeof change, now, before);
+    change_text(change, now, before);
     ledger_text(row, now, text);
     if (text_width(text) > VALUE_COLS)
         unit_count(text, now);
@@ -238,8 +227,8 @@ static void draw_table(const struct tabs *t, struct list *l, list_cell *cell, st
     if (fit < t->n)
         canvas_fmt(c, r, --table.rows, 1, ROLE_DIM,
                    r->cols >= 78
-                       ? "%d of %d designs fit; a wider terminal shows more, ] makes the next the base"
-                       : "%d of %d designs fit here",
+                       ? "%d of %d designs fit: h l show the others, a wider terminal shows more"
+                       : "%d of %d fit: h l show the others",
                    fit, t->n);
     list_draw(l, c, &table, columns, 1 + fit, cell, (void *)t);
 }
@@ -321,13 +310,24 @@ static void enter(struct app *app)
         app_message(app, ROLE_WARN, "one design is open: T adds another, c its controls");
 }
 
+// The cursor's layer, or in a table the designs that are shown.
+static void sideways(struct app *app, int by)
+{
+    int others = app->tabs.n - 1;
+
+    if (view == VIEW_OVERLAY || view == VIEW_BESIDE)
+        list_command(&layers, by > 0 ? CMD_DOWN : CMD_UP);
+    else if (others > 0)
+        shift = (shift % others + by + others) % others;
+}
+
 static bool move(struct app *app, enum command cmd)
 {
     switch (cmd) {
     case CMD_LEFT:
-        return list_command(&layers, CMD_UP);
     case CMD_RIGHT:
-        return list_command(&layers, CMD_DOWN);
+        sideways(app, cmd == CMD_RIGHT ? 1 : -1);
+        return true;
     case CMD_PREV_TAB:
         tabs_go(app, -1);
         return true;

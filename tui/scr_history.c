@@ -31,7 +31,7 @@ static int64_t parameters(const struct spec *s)
     return count.total;
 }
 
-static void change_text(const struct design *d, int row, char *out, size_t size)
+static void edit_change(const struct design *d, int row, char *out, size_t size)
 {
     char number[UNIT_SIZE];
     int64_t change;
@@ -67,7 +67,7 @@ static void cell(void *user, int row, int column, int width, char *out, size_t s
         unit_thousands(out, parameters(&d->undo[row]->spec));
         break;
     case 4:
-        change_text(d, row, out, size);
+        edit_change(d, row, out, size);
         break;
     }
 }
