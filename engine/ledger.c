@@ -92,9 +92,10 @@ char *ledger_text(int row, double value, char *out)
 {
     if (row < BUDGET_KINDS)
         return budget_text((enum budget)row, value, out);
-    if (value == rint(value))
-        return unit_thousands(out, llround(value));
-    unit_thousands(out, (int64_t)value);
-    snprintf(out + strlen(out), UNIT_SIZE - strlen(out), ".%d", (int)(10 * (value - trunc(value))));
+    long long tenths = llround(10 * value);
+
+    unit_thousands(out, tenths / 10);
+    if (tenths % 10)
+        snprintf(out + strlen(out), UNIT_SIZE - strlen(out), ".%lld", tenths % 10);
     return out;
 }
