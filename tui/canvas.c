@@ -198,6 +198,12 @@ void canvas_put(struct canvas *c, const struct rect *r, int row, int col, enum r
         put_wide(c, &in, row, col, role, ch, width);
 }
 
+bool canvas_is_blank(const struct canvas *c, const struct rect *r)
+{
+    return r->row < 0 || r->row >= c->rows || r->col < 0 || r->col >= c->cols ||
+           c->cell[r->row * c->cols + r->col].ch == ' ';
+}
+
 void canvas_fill(struct canvas *c, const struct rect *r, enum role role, uint32_t ch)
 {
     struct rect in = whole(c, r);

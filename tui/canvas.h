@@ -45,6 +45,7 @@ int canvas_right(struct canvas *c, const struct rect *r, int row, int col, enum 
                  const char *text);
 void canvas_put(struct canvas *c, const struct rect *r, int row, int col, enum role role,
                 uint32_t ch);
+bool canvas_is_blank(const struct canvas *c, const struct rect *r); // its first cell
 void canvas_fill(struct canvas *c, const struct rect *r, enum role role, uint32_t ch);
 void canvas_hline(struct canvas *c, const struct rect *r, int row, enum role role);
 void canvas_box(struct canvas *c, const struct rect *r, const char *title);

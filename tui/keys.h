@@ -115,6 +115,11 @@ enum command {
     CMD_AXIS,
     CMD_ZOOM,  // of the y axis
     CMD_LOG_Y, // logarithmic or linear
+    CMD_SMOOTH_LINE,
+    CMD_ZOOM_IN,  // of the x axis
+    CMD_ZOOM_OUT,
+    CMD_PAN_LEFT,
+    CMD_PAN_RIGHT,
     CMD_LOG,   // the end of log.txt
     CMD_LAYERS, // gates and norms per layer, or the charts
     CMD_FREEZE,

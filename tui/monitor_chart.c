@@ -1,10 +1,13 @@
 // Charts of the Monitor screen: which columns of a run are drawn against which axis.
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tui/monitor_state.h"
 #include "tui/plot.h"
 #include "tui/run_words.h"
+
+enum { SMOOTH_POINTS = 1024 };
 
 static const char *const axis_names[] = {"tokens", "steps", "time", "train FLOPs"};
 static const int train_x[] = {TRAIN_TOKENS, TRAIN_STEP, TRAIN_TIME, TRAIN_FLOPS};
@@ -73,6 +76,12 @@ static double planned(const struct run_status *st, enum x_axis axis)
     if (axis == AXIS_STEPS)
         return (double)st->total_steps;
     return st->step > 0 ? st->flops / (double)st->step * (double)st->total_steps : 0;
+}
+
+double monitor_train_x(const struct monitor *m, int64_t i)
+{
+    return m->follow.train.col[train_x[m->axis]][i] -
+           (m->axis == AXIS_TIME ? first_time(&m->follow) : 0);
 }
 
 double monitor_plan_end(const struct follow *f, enum x_axis axis, double now)
@@ -161,24 +170,56 @@ static double fit_from(const struct monitor *m, const struct plot *p)
     return (t->col[train_x[m->axis]][t->n - 1] - p->x_origin) * share[m->zoom];
 }
 
+// The cursor's values take the place of the axes' names.
+static bool draw_values(const struct monitor *m, struct canvas *c, const struct rect *r, int col,
+                        const struct plot *p)
+{
+    char text[200];
+    double at = m->view.cursor * p->whole + p->x_origin;
+    struct rect line = {r->row, r->col, 1, r->cols};
+
+    if (!isfinite(m->view.cursor))
+        return false;
+    monitor_cursor_words(m, p->series, p->n_raw, at, text, sizeof text);
+    canvas_cut(c, &line, 0, col + 2, ROLE_CURSOR, text);
+    return true;
+}
+
+static void draw_legend(const struct monitor *m, struct canvas *c, const struct rect *r, int col)
+{
+    char mean[32];
+
+    if (r->cols - col < 16)
+        return;
+    col += 2 + canvas_text(c, r, 0, col + 2, m->smooth ? ROLE_DIM : ROLE_CURVE_A, "t train");
+    snprintf(mean, sizeof mean, "s mean of %d", monitor_smooth_window(m));
+    if (r->cols - col < (int)strlen(mean) + 2 + 7)
+        mean[1] = 0; // just its letter
+    if (m->smooth)
+        col += 2 + canvas_text(c, r, 0, col + 2, ROLE_CURVE_A, mean);
+    canvas_text(c, r, 0, col + 2, ROLE_CURVE_B, "o val");
+}
+
 static void draw_title(const struct monitor *m, struct canvas *c, const struct rect *r,
-                       const struct chart_row *row, const struct plot_info *info, double bpb)
+                       const struct chart_row *row, const struct plot *p,
+                       const struct plot_info *info, double bpb)
 {
     int col = 1;
 
     if (info->area.rows == r->rows)
         return; // no axes: no room for words either
     col += canvas_fmt(c, r, 0, col, ROLE_TITLE, "%s", row->title);
-    col += canvas_fmt(c, r, 0, col, ROLE_DIM, "  %s y%s  x %s", info->log_y ? "log" : "linear",
-                      zoom_words[m->zoom], axis_names[m->axis]);
+    if (draw_values(m, c, r, col, p))
+        return;
+    col += canvas_fmt(c, r, 0, col, ROLE_DIM, "  %s y%s  x %s%s", info->log_y ? "log" : "linear",
+                      zoom_words[m->zoom], axis_names[m->axis],
+                      monitor_view_is_whole(m) ? "" : " (part)");
     if (row == &metric_rows[METRIC_BPB] && isnan(bpb)) {
         canvas_text(c, r, 0, col + 2, ROLE_WARN, "not known: the data does not say its bytes");
         return;
     }
-    if (row->eval < 0 || r->cols - col < 16)
-        return;
-    col += 2 + canvas_text(c, r, 0, col + 2, ROLE_CURVE_A, "t train");
-    canvas_text(c, r, 0, col + 2, ROLE_CURVE_B, "o val");
+    if (row->eval >= 0)
+        draw_legend(m, c, r, col);
 }
 
 static void draw_empty(const struct monitor *m, struct canvas *c, const struct rect *area)
@@ -193,12 +234,68 @@ static void draw_empty(const struct monitor *m, struct canvas *c, const struct r
     canvas_text(c, area, area->rows / 2, col > 0 ? col : 0, ROLE_DIM, text);
 }
 
+// ---- a chart ------------------------------------------------------------------------------------
+
+// What a chart is drawn from: the series as logged, the smoothed one after them.
+struct chart_data {
+    struct plot_series series[3];
+    double x[SMOOTH_POINTS], y[SMOOTH_POINTS];
+};
+
+static void add_smooth(const struct monitor *m, struct plot *p, struct chart_data *d)
+{
+    struct plot_series *raw = &d->series[0], *s = &d->series[p->n_series];
+    int n;
+
+    if (m->smooth == SMOOTH_OFF || p->n_series == 0 || raw->style != PLOT_LINE)
+        return;
+    n = monitor_smooth(raw, monitor_smooth_window(m), p->x_min + p->x_origin, p->x_max + p->x_origin,
+                       d->x, d->y, SMOOTH_POINTS);
+    *s = *raw;
+    s->x = d->x;
+    s->y = d->y;
+    s->n = n;
+    s->pyramid = NULL;
+    s->letter = raw->letter ? 's' : 0;
+    raw->role = ROLE_DIM;
+    p->n_series++;
+}
+
+static void set_x(struct monitor *m, struct plot *p, double now)
+{
+    p->whole = monitor_plan_end(&m->follow, m->axis, now);
+    p->x_min = m->view.from * p->whole;
+    p->x_max = m->view.to * p->whole;
+    if (m->axis == AXIS_TIME) {
+        p->x_origin = first_time(&m->follow);
+        p->x_kind = TICKS_TIME;
+    }
+}
+
+static void draw_cursor(struct monitor *m, struct canvas *c, const struct plot_info *info)
+{
+    const struct monitor_view *v = &m->view;
+    int col = (int)((v->cursor - v->from) / (v->to - v->from) * info->area.cols);
+
+    if (!isfinite(v->cursor) || v->cursor < v->from || v->cursor > v->to)
+        return;
+    col = col < info->area.cols ? col : info->area.cols - 1;
+    for (int row = 0; row < info->area.rows; row++) {
+        struct rect cell = {info->area.row + row, info->area.col + col, 1, 1};
+
+        if (canvas_is_blank(c, &cell))
+            canvas_put(c, &cell, 0, 0, ROLE_DIM, 0x2502);
+        else
+            canvas_role(c, &cell, ROLE_CURSOR);
+    }
+}
+
 void monitor_chart(struct monitor *m, struct canvas *c, const struct rect *r, enum chart which,
                    double now)
 {
     const struct chart_row *row = row_of_chart(m, which);
-    struct plot_series series[2];
-    struct plot p = {.series = series, .log_y = is_log(m, row), .from_zero = which == CHART_SPEED};
+    static struct chart_data d;
+    struct plot p = {.series = d.series, .log_y = is_log(m, row), .from_zero = which == CHART_SPEED};
     struct plot_info info = {.empty = true};
     struct rect curve = *r;
     bool titled = r->rows >= 5 && r->cols >= 20;
@@ -209,16 +306,16 @@ void monitor_chart(struct monitor *m, struct canvas *c, const struct rect *r, en
         curve.row++;
         curve.rows--;
     }
-    p.n_series = series_of(m, row, series);
-    p.x_max = monitor_plan_end(&m->follow, m->axis, now);
-    if (m->axis == AXIS_TIME) {
-        p.x_origin = first_time(&m->follow);
-        p.x_kind = TICKS_TIME;
-    }
+    p.n_series = p.n_raw = series_of(m, row, d.series);
+    set_x(m, &p, now);
     p.fit_from = fit_from(m, &p);
+    add_smooth(m, &p, &d);
     plot_draw(&p, c, &curve, &info);
+    if (which == CHART_METRIC)
+        m->view.cols = info.area.cols;
+    draw_cursor(m, c, &info);
     if (titled)
-        draw_title(m, c, r, row, &info, monitor_bpb_factor(&m->follow));
+        draw_title(m, c, r, row, &p, &info, monitor_bpb_factor(&m->follow));
     if (info.empty && info.area.cols > 10)
         draw_empty(m, c, &info.area);
 }

@@ -29,6 +29,16 @@ enum layers_quantity {
     LAYERS_COUNT
 };
 
+// A line beside the raw one: the mean of the records before each point.
+enum smooth { SMOOTH_OFF, SMOOTH_10, SMOOTH_100, SMOOTH_1000, SMOOTH_COUNT };
+
+// The part of the x axis that the charts show, in shares of the whole, which ends where the plan does.
+struct monitor_view {
+    double from, to;
+    double cursor; // NaN = none
+    int cols;      // of the main chart, at the last drawing
+};
+
 struct monitor {
     bool open;         // follows a run
     struct spec *spec; // its profile, NULL when it cannot be read
@@ -40,6 +50,8 @@ struct monitor {
     enum x_axis axis;
     bool log_y[METRIC_COUNT];
     enum zoom zoom;
+    enum smooth smooth;
+    struct monitor_view view;
     bool unseen;      // news that no picture has shown yet
     double drawn;     // when the screen was drawn last
     double frozen_at; // when the picture was frozen, 0 = it moves
@@ -77,6 +89,24 @@ void monitor_layers(struct monitor *m, struct canvas *c, const struct rect *r);
 int monitor_layers_width(const struct monitor *m); // columns that show all in full
 void monitor_layers_next(struct monitor *m);
 void monitor_layers_move(struct monitor *m, int by);
+double monitor_train_x(const struct monitor *m, int64_t i); // of a training record, on the axis
+
+// monitor_view.c: what is shown of the axis. Factors below 1 show less; screens and columns may be
+// negative.
+void monitor_view_whole(struct monitor *m);
+bool monitor_view_is_whole(const struct monitor *m);
+void monitor_view_zoom(struct monitor *m, double factor, double now);
+void monitor_view_pan(struct monitor *m, double screens);
+void monitor_view_cursor(struct monitor *m, int columns, double now); // the first call shows it
+void monitor_view_ends(struct monitor *m, bool last, double now);
+int monitor_smooth_window(const struct monitor *m); // records, 1 = off
+struct plot_series;
+// At most `most` points of the smoothed line between two x. Returns how many; y is as in raw.
+int monitor_smooth(const struct plot_series *raw, int window, double lo, double hi, double *x,
+                   double *y, int most);
+// "step 1,200  t 3.412  s 3.401  o 3.39" of the records at x.
+void monitor_cursor_words(const struct monitor *m, const struct plot_series *series, int n,
+                          double at, char *out, size_t size);
 void monitor_sync(struct monitor *m); // brings the summaries up to follow's tables
 // Bits per byte of a loss of 1 nat, NaN while no evaluation has said it.
 double monitor_bpb_factor(const struct follow *f);

@@ -69,6 +69,33 @@ static int row_of(const struct picture *p, double v)
     return row >= p->height - 1 ? p->height - 1 : (int)lround(row);
 }
 
+// The points within the x axis: from *at on, before *end.
+static void shown_points(const struct plot *plot, const struct plot_series *s, int64_t *at,
+                         int64_t *end)
+{
+    int64_t lo = 0, hi = s->n;
+
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (s->x[mid] - plot->x_origin < plot->x_min)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    *at = lo;
+    hi = s->n;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (s->x[mid] - plot->x_origin > plot->x_max)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    *end = hi;
+}
+
 // ---- range of the y axis ------------------------------------------------------------------------
 
 // First point at or after fit_from, but always the last one.
@@ -93,9 +120,11 @@ static void fit_range(struct picture *p)
 
     for (int i = 0; i < p->plot->n_series; i++) {
         const struct plot_series *s = &p->plot->series[i];
-        int64_t from = p->plot->fit_from > 0 ? first_after(s, p->plot) : 0;
-        struct span all = pyramid_span(s->pyramid, s->y, from, s->n);
+        int64_t from, end, fit = p->plot->fit_from > 0 ? first_after(s, p->plot) : 0;
+        struct span all;
 
+        shown_points(p->plot, s, &from, &end);
+        all = pyramid_span(s->pyramid, s->y, fit > from && fit < end ? fit : from, end);
         if (all.n == 0)
             continue;
         lo = fmin(lo, plot_value(s, all.min));
@@ -231,9 +260,10 @@ static void letter_at_end(const struct picture *p, const struct plot_series *s, 
 // Do the points fill more than a third of the cells across?
 static bool is_dense(const struct picture *p, const struct plot_series *s)
 {
+    int64_t at, end;
     int cells = 0;
 
-    for (int64_t at = 0; at < s->n; cells++) {
+    for (shown_points(p->plot, s, &at, &end); at < end; cells++) {
         int cell = column_of(p, s->x[at]) / p->dot_cols;
 
         at = first_in(p, s, at + 1, (cell + 1) * p->dot_cols);
@@ -247,13 +277,14 @@ static void draw_series(const struct picture *p, const struct plot_series *serie
     size_t cells = (size_t)p->area.rows * (size_t)p->area.cols;
     struct layer l = {xcalloc(cells, 1), xcalloc(cells, 1)};
     int last_x = -1, last_y = 0;
-    int64_t at = 0;
+    int64_t at, last;
 
+    shown_points(p->plot, s, &at, &last);
     if (s->style == PLOT_MARKS && p->canvas->utf8 && is_dense(p, s))
         s->style = PLOT_LINE;
-    while (at < s->n) {
+    while (at < last) {
         int x = column_of(p, s->x[at]);
-        int64_t end = first_in(p, s, at + 1, x + 1);
+        int64_t next = first_in(p, s, at + 1, x + 1), end = next < last ? next : last;
         struct span sp = pyramid_span(s->pyramid, s->y, at, end);
 
         if (sp.n > 0)

@@ -34,6 +34,8 @@ struct plot_series {
 struct plot {
     const struct plot_series *series; // later ones are drawn on top
     int n_series;
+    int n_raw;    // of these, the first ones that are as logged; for the caller's own use
+    double whole; // the end of the whole axis after x_origin, likewise
     double x_origin;       // subtracted from every x (a start time); the labels count from there
     double x_min, x_max;   // after that
     enum tick_kind x_kind; // TICKS_LINEAR or TICKS_TIME

@@ -23,6 +23,7 @@ static struct monitor *state(struct app *app)
         app->monitor = xcalloc(1, sizeof(*app->monitor));
         app->monitor->log_y[METRIC_PPL] = true;
         app->monitor->metric = METRIC_PPL;
+        monitor_view_whole(app->monitor);
     }
     return app->monitor;
 }
@@ -68,6 +69,7 @@ void monitor_open(struct monitor *m, const char *dir)
     m->spec = read_spec(dir);
     run_tail_open(&m->tail, dir);
     m->frozen_at = 0;
+    monitor_view_whole(m);
     m->open = true;
 }
 
@@ -259,6 +261,18 @@ static void freeze(struct app *app)
                 m->frozen_at > 0 ? "the picture stands still, the run goes on" : "following again");
 }
 
+static void smooth(struct app *app)
+{
+    struct monitor *m = state(app);
+
+    m->smooth = (m->smooth + 1) % SMOOTH_COUNT;
+    if (m->smooth)
+        app_message(app, ROLE_DIM, "s: the mean of the last %d records, beside the raw curve",
+                    monitor_smooth_window(m));
+    else
+        app_message(app, ROLE_DIM, "the raw curve alone");
+}
+
 static void toggle_tail(struct monitor *m)
 {
     m->show_tail = !m->show_tail;
@@ -297,6 +311,9 @@ static bool view_command(struct app *app, enum command cmd)
     case CMD_ZOOM:
         m->zoom = (m->zoom + 1) % ZOOM_COUNT;
         return true;
+    case CMD_SMOOTH_LINE:
+        smooth(app);
+        return true;
     case CMD_FREEZE:
         freeze(app);
         return true;
@@ -315,6 +332,54 @@ static bool layer_command(struct monitor *m, enum command cmd)
     if (!m->show_layers || m->show_tail || !by)
         return false;
     monitor_layers_move(m, by);
+    return true;
+}
+
+static bool chart_command(struct monitor *m, enum command cmd)
+{
+    double now = run_now();
+
+    if (m->show_tail || m->show_layers)
+        return false;
+    switch (cmd) {
+    case CMD_LEFT:
+        monitor_view_cursor(m, -1, now);
+        return true;
+    case CMD_RIGHT:
+        monitor_view_cursor(m, 1, now);
+        return true;
+    case CMD_FIRST:
+    case CMD_LAST:
+        monitor_view_ends(m, cmd == CMD_LAST, now);
+        return true;
+    case CMD_ZOOM_IN:
+        monitor_view_zoom(m, 0.5, now);
+        return true;
+    case CMD_ZOOM_OUT:
+        monitor_view_zoom(m, 2, now);
+        return true;
+    case CMD_PAN_LEFT:
+        monitor_view_pan(m, -0.25);
+        return true;
+    case CMD_PAN_RIGHT:
+        monitor_view_pan(m, 0.25);
+        return true;
+    default:
+        return false;
+    }
+}
+
+// One step back: the cursor, then the part of the axis.
+static bool back(struct monitor *m)
+{
+    if (m->show_tail)
+        m->show_tail = false;
+    else if (isfinite(m->view.cursor))
+        m->view.cursor = NAN;
+    else if (!monitor_view_is_whole(m))
+        monitor_view_whole(m);
+    else
+        return false;
     return true;
 }
 
@@ -365,10 +430,8 @@ static bool command(struct app *app, enum command cmd)
 {
     struct monitor *m = state(app);
 
-    if (cmd == CMD_CANCEL && m->show_tail) {
-        m->show_tail = false;
+    if (cmd == CMD_CANCEL && back(m))
         return true;
-    }
     if (!m->open) {
         if (cmd != CMD_CHECKPOINT && cmd != CMD_PAUSE && cmd != CMD_STOP && cmd != CMD_RESUME_RUN)
             return false;
@@ -376,7 +439,7 @@ static bool command(struct app *app, enum command cmd)
         return true;
     }
     return view_command(app, cmd) || layer_command(m, cmd) || scroll_command(m, cmd) ||
-           control_command(app, cmd);
+           chart_command(m, cmd) || control_command(app, cmd);
 }
 
 // The words that change with the clock alone.
