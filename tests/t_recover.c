@@ -134,6 +134,108 @@ static void a_killed_workbench_brings_its_changes_back(void **state)
     }
 }
 
+// Neither hands that rest nor a second have to pass before a signal.
+static void a_signal_right_after_a_key_loses_nothing(void **state)
+{
+    static const int signals[] = {SIGHUP, SIGTERM};
+
+    for (int i = 0; i < 2; i++) {
+        struct pty *p;
+
+        setup(state);
+        p = open_on(t_path("mine.yaml"));
+        pty_send(p, "k");
+        pty_wait(p, "[+]");
+        kill(pty_pid(p), signals[i]);
+        assert_int_equal(pty_wait_exit(p), 128 + signals[i]);
+        assert_false(pty_alt_screen(p));
+        pty_free(p);
+        assert_int_equal(kept(), 1);
+    }
+}
+
+static void keys_without_end_are_kept_too(void **state)
+{
+    struct pty *p = open_on(t_path("mine.yaml"));
+    int presses = 0;
+
+    (void)state;
+    while (kept() < 1 && presses < 2000) { // a key every few milliseconds
+        pty_send(p, "k");
+        presses++;
+        pty_pump(p, 5);
+    }
+    assert_int_equal(kept(), 1);
+    pty_free(p);
+}
+
+static void leave_changes_behind(void)
+{
+    struct pty *p = open_on(t_path("mine.yaml"));
+
+    pty_send(p, "kk");
+    t_wait((pty_pump(p, 10), kept() == 1), 10);
+    end_badly(p, 0);
+}
+
+static void changes_of_a_file_that_others_changed_are_saved_on_request(void **state)
+{
+    struct buf text = {0};
+    struct pty *p;
+
+    (void)state;
+    leave_changes_behind();
+    buf_str(&text, profile);
+    buf_str(&text, "# theirs\n");
+    t_write(t_path("mine.yaml"), text.data);
+    p = open_on(NULL);
+    pty_wait(p, "1 design was not saved");
+    pty_send(p, "w");
+    pty_wait(p, "Somebody else changed");
+    pty_send(p, "n");
+    pty_wait_gone(p, "Somebody else changed");
+    expect_file(text.data);
+    pty_free(p);
+    buf_release(&text);
+}
+
+static void changes_of_a_file_that_is_broken_or_gone_come_back_too(void **state)
+{
+    for (int gone = 0; gone < 2; gone++) {
+        struct pty *p;
+
+        setup(state);
+        leave_changes_behind();
+        if (gone)
+            unlink(t_path("mine.yaml"));
+        else
+            t_write(t_path("mine.yaml"), "model: [broken\n");
+        p = open_on(NULL);
+        pty_wait(p, "1 design was not saved");
+        pty_wait(p, "197,312");
+        pty_send(p, "w");
+        pty_wait(p, "save as:"); // its file is not what it was
+        pty_free(p);
+    }
+}
+
+static void a_kept_file_that_cannot_be_read_is_told(void **state)
+{
+    char dir[700], name[900];
+    struct pty *p;
+
+    (void)state;
+    leave_changes_behind();
+    snprintf(dir, sizeof dir, "%s/lathe/unsaved", home + strlen("XDG_STATE_HOME="));
+    snprintf(name, sizeof name, "%s/elsewhere-1-2-3.yaml", dir);
+    t_write(name, "model:\n  d_mo");
+    p = open_on(NULL);
+    pty_wait(p, "1 file of changes that were not saved cannot be");
+    pty_wait(p, "2/2  mine.yaml [+]");
+    pty_free(p);
+    assert_true(file_exists(name));
+}
+
 static void what_is_thrown_away_on_purpose_stays_away(void **state)
 {
     struct pty *p = open_on(t_path("mine.yaml"));
@@ -190,6 +292,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_workbench_brings_its_changes_back),
+        cmocka_unit_test(a_signal_right_after_a_key_loses_nothing),
+        cmocka_unit_test_setup(keys_without_end_are_kept_too, setup),
+        cmocka_unit_test_setup(changes_of_a_file_that_others_changed_are_saved_on_request, setup),
+        cmocka_unit_test(changes_of_a_file_that_is_broken_or_gone_come_back_too),
+        cmocka_unit_test_setup(a_kept_file_that_cannot_be_read_is_told, setup),
         cmocka_unit_test_setup(what_is_thrown_away_on_purpose_stays_away, setup),
         cmocka_unit_test_setup(a_live_workbench_keeps_what_is_its_own, setup),
         cmocka_unit_test_setup(without_a_place_to_keep_it_says_so, setup),

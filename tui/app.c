@@ -1,6 +1,8 @@
 #include "tui/app.h"
 
+#include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,12 +329,17 @@ static int next_key(const struct app *app)
     return term_read_key();
 }
 
-static void read_keys(struct app *app, double *last_key)
+// When keys came, and since when there is something to keep (recover.h); seconds.
+struct keeping {
+    double last_key, due;
+};
+
+static void read_keys(struct app *app, struct keeping *k)
 {
     int key;
 
     while (!app->quit && (key = next_key(app))) {
-        *last_key = now_s();
+        k->last_key = now_s();
         if (key == K_MOUSE)
             app_mouse(app, term_mouse_event());
         else
@@ -341,19 +348,28 @@ static void read_keys(struct app *app, double *last_key)
     answer_wishes(app);
 }
 
-// Milliseconds until what was drawn is to be kept, -1 = it is.
-static int keep_wait_ms(const struct app *app, double last_key)
+// Milliseconds until what was drawn is to be kept: when the hands rest, but not later than a second
+// after it was drawn. -1 = it is.
+static int keep_wait_ms(const struct app *app, struct keeping *k)
 {
-    double left = RECOVER_MS - 1e3 * (now_s() - last_key);
+    double now = now_s(), left;
 
-    return recover_due(app) ? left > 0 ? (int)left + 1 : 0 : -1;
+    if (!recover_due(app)) {
+        k->due = 0;
+        return -1;
+    }
+    if (k->due == 0)
+        k->due = now;
+    left = fmin(RECOVER_MS - 1e3 * (now - k->last_key), RECOVER_LATEST_MS - 1e3 * (now - k->due));
+    return left > 0 ? (int)left + 1 : 0;
 }
 
 static void loop(struct app *app, struct canvas *c)
 {
-    double next_tick = 0, last_key = 0;
+    struct keeping keeping = {0, 0};
+    double next_tick = 0;
 
-    while (!app->quit && !term_lost()) {
+    while (!app->quit && !term_lost() && !term_end_signal()) {
         int wait = app_wait_ms(app);
 
         if (app->repaint)
@@ -368,10 +384,10 @@ static void loop(struct app *app, struct canvas *c)
 
             wait = left > 0 && left * 1000 < wait ? (int)(left * 1000) + 1 : left <= 0 ? 0 : wait;
         }
-        wait_for_something(sooner(wait, keep_wait_ms(app, last_key)));
+        wait_for_something(sooner(wait, keep_wait_ms(app, &keeping)));
         answer_signals(app, c);
-        read_keys(app, &last_key);
-        if (keep_wait_ms(app, last_key) == 0)
+        read_keys(app, &keeping);
+        if (keep_wait_ms(app, &keeping) == 0)
             recover_keep(app);
         if (wait >= 0 && now_s() >= next_tick) {
             app->redraw = app_tick(app);
@@ -392,9 +408,14 @@ static int fail(const struct err *err, int code)
 static void greet(struct app *app, int n_profiles)
 {
     char remarks[SPEC_PATH_SIZE + 80];
-    int n = recover_adopt(app);
+    int unreadable, n = recover_adopt(app, &unreadable);
+    char *place = recover_directory();
 
-    if (n > 0)
+    if (unreadable > 0)
+        app_message(app, ROLE_WARN, "%d file%s of changes that were not saved cannot be read: see %s%s",
+                    unreadable, unreadable == 1 ? "" : "s", place,
+                    n > 0 ? "; others are back as tabs" : "");
+    else if (n > 0)
         app_message(app, ROLE_WARN,
                     "%d design%s not saved when lathe ended last: back as %s; w saves, X lets go", n,
                     n == 1 ? " was" : "s were", n == 1 ? "this tab" : "tabs, [ and ] go round");
@@ -404,6 +425,7 @@ static void greet(struct app *app, int n_profiles)
         app_message(app, ROLE_DIM, "[ and ] go from design to design, C compares them");
     else
         app_message(app, ROLE_DIM, "move with h l, change with j k, Enter trains it");
+    free(place);
 }
 
 static int open_profiles(struct app *app, const char *const *profiles, int n, struct err *err)
@@ -471,11 +493,15 @@ int app_run(const char *const *profiles, int n_profiles, const char *run_id,
         if (app.quit)
             recover_forget(&app);
         else
-            recover_keep(&app); // the terminal is gone
+            recover_keep(&app); // the terminal is gone, or a signal came
         term_close();
         canvas_release(&canvas);
         say_goodbye(&app);
     }
     app_release(&app);
+    if (term_end_signal()) { // it ends the process as it would have
+        signal(term_end_signal(), SIG_DFL);
+        raise(term_end_signal());
+    }
     return rc;
 }

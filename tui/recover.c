@@ -3,11 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "engine/buf.h"
 #include "engine/file.h"
@@ -16,12 +16,12 @@
 #include "tui/app.h"
 #include "tui/design_state.h"
 
-static const char file_mark[] = "# file: ";
+static const char file_mark[] = "# file: ", sum_mark[] = "# its text: ";
 
 // ---- where --------------------------------------------------------------------------------------
 
 // "" when there is no home. Caller frees.
-static char *directory(void)
+char *recover_directory(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 
@@ -30,14 +30,30 @@ static char *directory(void)
     return home && home[0] == '/' ? xasprintf("%s/.local/state/lathe/unsaved", home) : xstrdup("");
 }
 
+// What this process's files begin with. A lock of that name says that it lives: pids come again, and
+// other machines' mean nothing here.
+static const char *token(void)
+{
+    static char text[96];
+
+    if (!text[0])
+        snprintf(text, sizeof text, "%.32s-%d-%.0f", run_host_name(), (int)getpid(),
+                 1e3 * run_now());
+    return text;
+}
+
 static char *file_of(const struct design *d)
 {
-    char *dir = directory();
-    char *path = dir[0] ? xasprintf("%s/%s-%d-%ld.yaml", dir, run_host_name(), (int)getpid(), d->id)
-                        : xstrdup("");
+    char *dir = recover_directory();
+    char *path = dir[0] ? xasprintf("%s/%s-%ld.yaml", dir, token(), d->id) : xstrdup("");
 
     free(dir);
     return path;
+}
+
+static char *lock_of(const char *dir, const char *name)
+{
+    return xasprintf("%s/%s.lock", dir, name);
 }
 
 // ---- keeping ------------------------------------------------------------------------------------
@@ -55,11 +71,20 @@ bool recover_due(const struct app *app)
     return false;
 }
 
+// Which text the changes are of.
+static unsigned long checksum(const struct design *d)
+{
+    const struct buf *b = d->n_texts > 0 ? &d->texts[d->n_texts - 1]->text : NULL;
+
+    return b ? crc32(0, (const unsigned char *)b->data, (unsigned)b->len) : 0;
+}
+
 static char *text_of(const struct design *d)
 {
     char *real = d->path[0] ? realpath(d->path, NULL) : NULL;
-    char *header = xasprintf("changes that were not saved, kept by lathe\n%s%s",
-                             real ? file_mark + 2 : "in no file yet", real ? real : "");
+    char *header = xasprintf("changes that were not saved, kept by lathe\n%s%s\n%s%08lx",
+                             real ? file_mark + 2 : "in no file yet", real ? real : "",
+                             sum_mark + 2, checksum(d));
     char *text = profile_to_yaml(&d->undo[d->at]->spec, header);
 
     free(header);
@@ -84,11 +109,28 @@ static int write_file(const char *path, const char *text)
     return rc;
 }
 
-static int keep(struct design *d)
+// Held until the process ends; -1 while there is none.
+static int lock_fd = -1;
+
+static int make_place(const char *dir)
 {
     struct err err = ERR_INIT;
-    char *dir = directory(), *path = file_of(d), *text = text_of(d);
-    int rc = path[0] && file_mkdirs(dir, 0700, &err) == 0 ? write_file(path, text) : -1;
+    char *lock;
+
+    if (!dir[0] || file_mkdirs(dir, 0700, &err) < 0)
+        return -1;
+    if (lock_fd < 0) {
+        lock = lock_of(dir, token());
+        lock_fd = file_lock(lock, &err);
+        free(lock);
+    }
+    return lock_fd < 0 ? -1 : 0;
+}
+
+static int keep(struct design *d)
+{
+    char *dir = recover_directory(), *path = file_of(d), *text = text_of(d);
+    int rc = make_place(dir) < 0 ? -1 : write_file(path, text);
 
     free(text);
     free(path);
@@ -125,25 +167,31 @@ void recover_keep(struct app *app)
 
 void recover_forget(struct app *app)
 {
+    char *dir = recover_directory(), *lock = lock_of(dir, token());
+
     for (int i = 0; i < app->tabs.n; i++)
         recover_remove(app->tabs.v[i]);
+    if (lock_fd >= 0) {
+        unlink(lock);
+        close(lock_fd);
+        lock_fd = -1;
+    }
+    free(lock);
+    free(dir);
 }
 
 // ---- coming back --------------------------------------------------------------------------------
 
-// Files are named HOST-PID-N.yaml; those of other hosts and of live processes are not ours to take.
-static bool is_orphan(const char *name)
+// Files are named TOKEN-N.yaml. The token when it is such a name.
+static bool token_of(const char *name, char *out, size_t size)
 {
-    const char *host = run_host_name();
-    size_t n = strlen(host), len = strlen(name);
-    char *end;
-    long pid;
+    const char *end = strrchr(name, '-');
+    size_t len = strlen(name);
 
-    if (strncmp(name, host, n) || name[n] != '-' || len < 6 || strcmp(name + len - 5, ".yaml"))
+    if (!end || len < 6 || strcmp(name + len - 5, ".yaml") || (size_t)(end - name) >= size)
         return false;
-    pid = strtol(name + n + 1, &end, 10);
-    return *end == '-' && pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) < 0 &&
-           errno == ESRCH;
+    snprintf(out, size, "%.*s", (int)(end - name), name);
+    return true;
 }
 
 // Where it came from; "" = nowhere, or it is gone. Below the working directory as a short path.
@@ -165,10 +213,16 @@ static void origin_of(const char *text, char *out, size_t size)
         out[0] = 0;
 }
 
-// Over what its file holds now, as an edit: undo goes back to the file.
-static void put_back(struct design *d, const struct spec *spec, const char *path)
+// Over what its file holds now, as an edit: undo goes back to the file. When that is another text than
+// the changes were made to, a save asks first.
+static void put_back(struct design *d, const struct spec *spec, const char *path, const char *text)
 {
-    if (path[0] && design_open(d, path, NULL) == 0) {
+    const char *sum = strstr(text, sum_mark);
+    struct err err = ERR_INIT;
+
+    if (path[0] && design_open(d, path, &err) == 0) {
+        if (sum && strtoul(sum + sizeof sum_mark - 1, NULL, 16) != checksum(d))
+            buf_reset(&d->texts[d->n_texts - 1]->text);
         d->spec = *spec;
         design_keep_cursor(d);
         design_commit(d, "changes that were not saved");
@@ -179,19 +233,20 @@ static void put_back(struct design *d, const struct spec *spec, const char *path
     d->changes++;
 }
 
-static bool adopt(struct app *app, const char *file)
+// 1 when it is a tab now, -1 when it cannot be read and stays, 0 when there is no room.
+static int adopt(struct app *app, const char *file)
 {
     struct spec *spec = xcalloc(1, sizeof *spec);
     struct problems problems = {0};
     struct buf text = {0};
     char path[SPEC_PATH_SIZE];
-    bool done = file_read(file, PROFILE_MAX_BYTES, &text, NULL) == 0 &&
-                profile_parse(file, text.data, text.len, NULL, 0, spec, &problems) == 0 &&
-                tabs_new(app);
+    bool good = file_read(file, PROFILE_MAX_BYTES, &text, NULL) == 0 &&
+                profile_parse(file, text.data, text.len, NULL, 0, spec, &problems) == 0;
+    int rc = !good ? -1 : tabs_new(app) ? 1 : 0;
 
-    if (done) {
+    if (rc > 0) {
         origin_of(text.data, path, sizeof path);
-        put_back(app->design, spec, path);
+        put_back(app->design, spec, path, text.data);
         if (keep(app->design) == 0) {
             app->design->kept = app->design->changes;
             unlink(file);
@@ -200,24 +255,44 @@ static bool adopt(struct app *app, const char *file)
     problems_release(&problems);
     buf_release(&text);
     free(spec);
-    return done;
+    return rc;
 }
 
-int recover_adopt(struct app *app)
+// A file of a process that is gone, while its lock is held here.
+static int adopt_orphan(struct app *app, const char *dir, const char *name)
 {
-    char *dir = directory();
+    char owner[128], *lock, *file;
+    struct err err = ERR_INIT;
+    int fd, rc = 0;
+
+    if (!token_of(name, owner, sizeof owner) || !strcmp(owner, token()))
+        return 0;
+    lock = lock_of(dir, owner);
+    file = xasprintf("%s/%s", dir, name);
+    fd = file_lock(lock, &err);
+    if (fd >= 0) {
+        rc = adopt(app, file);
+        unlink(lock);
+        close(fd);
+    }
+    free(file);
+    free(lock);
+    return rc;
+}
+
+int recover_adopt(struct app *app, int *unreadable)
+{
+    char *dir = recover_directory();
     DIR *entries = dir[0] ? opendir(dir) : NULL;
     struct dirent *e;
     int n = 0;
 
+    *unreadable = 0;
     while (entries && app->tabs.n < TABS_MAX && (e = readdir(entries))) {
-        char *file;
+        int rc = adopt_orphan(app, dir, e->d_name);
 
-        if (!is_orphan(e->d_name))
-            continue;
-        file = xasprintf("%s/%s", dir, e->d_name);
-        n += adopt(app, file);
-        free(file);
+        n += rc > 0;
+        *unreadable += rc < 0;
     }
     if (entries)
         closedir(entries);

@@ -10,8 +10,12 @@
 struct app;
 struct design;
 
-enum { RECOVER_MS = 300 }; // after the last key
+enum {
+    RECOVER_MS = 300,        // after the last key
+    RECOVER_LATEST_MS = 1000 // after the change, while keys keep coming
+};
 
+char *recover_directory(void); // "" when there is no home; caller frees
 bool recover_due(const struct app *app); // there are changes that are in no file yet
 // Writes these, and removes the files of designs that are saved or closed by now. Nothing is synced: it
 // is against the end of this process, not of the machine. A message says once when it is not possible.
@@ -19,7 +23,8 @@ void recover_keep(struct app *app);
 void recover_forget(struct app *app); // the person left on purpose
 void recover_remove(const struct design *d); // the one of a design that is closed
 
-// Opens what processes left that are gone, as far as there are tabs. How many.
-int recover_adopt(struct app *app);
+// Opens what processes left that are gone, as far as there are tabs. How many; files that cannot be
+// read stay and are counted.
+int recover_adopt(struct app *app, int *unreadable);
 
 #endif

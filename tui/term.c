@@ -497,6 +497,11 @@ bool term_wants_suspend(void)
     return once(&term.suspend);
 }
 
+int term_end_signal(void)
+{
+    return tty_end_signal();
+}
+
 bool term_interrupted(void)
 {
     return once(&term.interrupted);

@@ -45,6 +45,7 @@ int term_signal_fd(void); // to poll with term_fd()
 bool term_resized(void);  // SIGWINCH; the new size is in force
 bool term_wants_suspend(void);
 bool term_interrupted(void); // ctrl-C
+int term_end_signal(void);   // SIGTERM or SIGHUP came: leave without asking, then raise it. 0 = no
 
 struct term_stats {
     long frames; // that changed something

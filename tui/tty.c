@@ -12,10 +12,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { N_FATAL = 8, N_FLAGGED = 4, SEQUENCE_SIZE = 256, ALT_STACK = 32768 };
+enum { N_FATAL = 6, N_FLAGGED = 6, SEQUENCE_SIZE = 256, ALT_STACK = 32768 };
 
-static const int fatal[N_FATAL] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE,
-                                   SIGILL,  SIGTERM, SIGHUP, SIGQUIT};
+static const int fatal[N_FATAL] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT};
 static const struct {
     int signal;
     enum tty_event event;
@@ -24,6 +23,8 @@ static const struct {
     {SIGTSTP, TTY_SUSPEND},
     {SIGCONT, TTY_CONTINUED},
     {SIGINT, TTY_INTERRUPT},
+    {SIGTERM, TTY_END},
+    {SIGHUP, TTY_END},
 };
 
 static struct {
@@ -37,6 +38,7 @@ static struct {
 
 static volatile sig_atomic_t taken;           // the screen is ours
 static volatile sig_atomic_t came[N_FLAGGED]; // one per row of flagged[]
+static volatile sig_atomic_t ending;          // the signal that asked for the end
 
 int tty_open(struct err *err)
 {
@@ -149,9 +151,15 @@ static void on_flagged(int sig)
     int saved_errno = errno;
     uint64_t one = 1;
 
-    for (int i = 0; i < N_FLAGGED; i++)
-        if (flagged[i].signal == sig)
-            came[i] = 1;
+    for (int i = 0; i < N_FLAGGED; i++) {
+        if (flagged[i].signal != sig)
+            continue;
+        if (flagged[i].event == TTY_END && ending)
+            on_fatal(sig); // the loop had its chance
+        if (flagged[i].event == TTY_END)
+            ending = sig;
+        came[i] = 1;
+    }
     if (write(tty.signal_fd, &one, sizeof one) < 0)
         errno = saved_errno; // full: it is readable already
     errno = saved_errno;
@@ -177,8 +185,12 @@ void tty_signals(bool on)
 
     if (on) {
         install_fatal();
-        for (int i = 0; i < N_FLAGGED; i++)
-            sigaction(flagged[i].signal, &sa, &tty.old_flagged[i]);
+        for (int i = 0; i < N_FLAGGED; i++) {
+            sigaction(flagged[i].signal, NULL, &tty.old_flagged[i]);
+            // nohup stays nohup
+            if (flagged[i].event != TTY_END || tty.old_flagged[i].sa_handler != SIG_IGN)
+                sigaction(flagged[i].signal, &sa, NULL);
+        }
         return;
     }
     for (int i = 0; i < N_FATAL; i++)
@@ -205,6 +217,11 @@ int tty_events(void)
             events |= flagged[i].event;
         }
     return events;
+}
+
+int tty_end_signal(void)
+{
+    return ending;
 }
 
 void tty_stop(void)

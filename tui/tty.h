@@ -22,8 +22,15 @@ void tty_restore(void); // leave sequence, modes as found; nothing when already 
 
 void tty_signals(bool on); // handlers in place, or as they were
 int tty_signal_fd(void);   // readable after one of the signals below
-enum tty_event { TTY_RESIZED = 1, TTY_SUSPEND = 2, TTY_CONTINUED = 4, TTY_INTERRUPT = 8 };
+enum tty_event {
+    TTY_RESIZED = 1,
+    TTY_SUSPEND = 2,
+    TTY_CONTINUED = 4,
+    TTY_INTERRUPT = 8,
+    TTY_END = 16 // SIGTERM or SIGHUP; a second one ends the process at once
+};
 int tty_events(void); // what came since the last call, or-ed
+int tty_end_signal(void); // the signal behind TTY_END, 0 = none came
 void tty_stop(void);  // stops the process as ctrl-Z does by default; returns when continued
 
 // Bytes written, 0 when the terminal takes nothing now, -1 when it is gone.
