@@ -47,7 +47,7 @@ static void bench_size(FILE *out, struct app *app, int rows, int cols)
 {
     static const int pattern[] = {'k', 'l', 'k', 'l', 'j', 'h', 'K', 'h'};
     struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)cols};
-    struct term_options options = {COLOR_256, 1};
+    struct term_options options = {.max_color = COLOR_256, .utf8 = 1};
     struct term_stats before, after;
     struct err err = ERR_INIT;
     struct canvas c;

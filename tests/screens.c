@@ -13,6 +13,7 @@ int screen_setup(void **state)
     snprintf(name, sizeof(name), "runs%d", n++);
     runs_set_dir(t_path(name));
     *state = calloc(1, sizeof(struct app));
+    ((struct app *)*state)->tick_ms = APP_TICK_MS;
     return 0;
 }
 

@@ -294,7 +294,7 @@ enum { FRAMES = 50 };
 
 static int draw_frames(void *arg)
 {
-    struct term_options o = {COLOR_256, 1};
+    struct term_options o = {.max_color = COLOR_256, .utf8 = 1};
     struct term_stats before, after;
     struct canvas c;
     struct err err = ERR_INIT;

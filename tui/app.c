@@ -21,7 +21,6 @@
 #include "tui/runs_view.h"
 #include "tui/term.h"
 
-enum { TICK_MS = 500 }; // streams are drawn at most twice a second
 
 // ---- for the screens ----------------------------------------------------------------------------
 
@@ -115,6 +114,7 @@ void app_prompt_live(struct app *app, const char *label, const char *initial,
 void app_init(struct app *app)
 {
     memset(app, 0, sizeof *app);
+    app->tick_ms = APP_TICK_MS;
     tabs_new(app);
     app_show(app, &screen_design);
 }
@@ -257,9 +257,9 @@ int app_wait_ms(struct app *app)
     int wait = -1;
 
     if (app->screen->tick)
-        wait = app->screen->wait_ms ? app->screen->wait_ms(app) : TICK_MS;
-    if ((launch_busy(app) || estimate_busy(app)) && (wait < 0 || wait > TICK_MS))
-        wait = TICK_MS;
+        wait = app->screen->wait_ms ? app->screen->wait_ms(app) : app->tick_ms;
+    if ((launch_busy(app) || estimate_busy(app)) && (wait < 0 || wait > app->tick_ms))
+        wait = app->tick_ms;
     return wait;
 }
 
@@ -482,6 +482,8 @@ int app_run(const char *const *profiles, int n_profiles, const char *run_id,
     int rows, cols, rc = 0;
 
     app_init(&app);
+    if (options->fps > 0)
+        app.tick_ms = (int)(1000 / options->fps);
     if (open_what_was_asked(&app, profiles, n_profiles, run_id, &err) < 0) {
         rc = fail(&err, CLI_INPUT);
     } else if (term_open(options, &err) < 0) {

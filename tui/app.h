@@ -14,8 +14,11 @@ struct runs_view; // scr_runs.c
 struct launch;    // launch.h
 struct estimate;  // estimate.h
 
+enum { APP_TICK_MS = 500 }; // streams are drawn at most twice a second, unless --fps says otherwise
+
 struct app {
     const struct screen *screen;
+    int tick_ms;
     struct tabs tabs;
     struct design *design; // the tab in hand
     struct monitor *monitor;

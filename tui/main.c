@@ -5,16 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/buf.h"
 #include "engine/cli.h"
 #include "engine/host.h"
 #include "engine/run.h"
 #include "tui/app.h"
 
+enum { MAX_FPS = 30 };
+#define MIN_FPS 0.1
+
 struct arguments {
     const char *profiles[TABS_MAX];
     int n_profiles;
     const char *run_id, *runs;
-    const char *color;
+    const char *color, *fps;
+    bool plain;
     struct term_options term;
 };
 
@@ -23,7 +28,7 @@ static int usage(const char *problem, const char *subject)
     fprintf(stderr,
             "lathe: %s '%s'\n"
             "usage: lathe [PROFILE…] [--run RUN] [--runs DIR] [--color auto|256|16|never]\n"
-            "             [--ascii|--utf8]\n"
+            "             [--ascii|--utf8] [--fps N] [--plain]\n"
             "lathe help lists the commands\n",
             problem, subject);
     return CLI_USAGE;
@@ -79,8 +84,13 @@ static int parse(int argc, char **argv, struct arguments *a)
     for (int i = 1; i < argc; i++) {
         if (option(argc, argv, &i, "--run", &a->run_id) ||
             option(argc, argv, &i, "--runs", &a->runs) ||
-            option(argc, argv, &i, "--color", &a->color) || flag(argv[i], &a->term))
+            option(argc, argv, &i, "--color", &a->color) ||
+            option(argc, argv, &i, "--fps", &a->fps) || flag(argv[i], &a->term))
             continue;
+        if (!strcmp(argv[i], "--plain")) {
+            a->plain = true;
+            continue;
+        }
         if (argv[i][0] == '-')
             return usage("unknown option, or one without its value", argv[i]);
         if (a->n_profiles == TABS_MAX)
@@ -89,12 +99,34 @@ static int parse(int argc, char **argv, struct arguments *a)
     }
     if (!color_level(a->color, &a->term.max_color))
         return usage("expected --color auto, 256, 16 or never, not", a->color);
+    if (a->fps && (!unit_parse_float(a->fps, &a->term.fps) || a->term.fps < MIN_FPS ||
+                   a->term.fps > MAX_FPS))
+        return usage("expected --fps 0.1 to 30, not", a->fps);
     return 0;
+}
+
+// Lines instead of pictures, for screen readers and logs: what the screen would show as a command.
+static int plain(const struct arguments *a)
+{
+    const char *args[TABS_MAX + 3] = {"lathe"};
+    int n = 1;
+
+    if (a->run_id) {
+        args[n++] = "watch";
+        args[n++] = a->run_id;
+    } else if (a->n_profiles == 0) {
+        args[n++] = "runs";
+    } else {
+        args[n++] = "count";
+        for (int i = 0; i < a->n_profiles; i++)
+            args[n++] = a->profiles[i];
+    }
+    return cli_main(n, (char **)args);
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {.term = {COLOR_256, -1}};
+    struct arguments a = {.term = {.max_color = COLOR_256, .utf8 = -1}};
     int rc;
 
     setlocale(LC_CTYPE, ""); // alone: LC_NUMERIC would put decimal commas into YAML and JSON
@@ -107,5 +139,7 @@ int main(int argc, char **argv)
         return rc;
     if (a.runs)
         runs_set_dir(a.runs);
+    if (a.plain)
+        return plain(&a);
     return app_run(a.profiles, a.n_profiles, a.run_id, &a.term);
 }

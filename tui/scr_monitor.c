@@ -488,7 +488,7 @@ static int wait_ms(struct app *app)
     if (m->frozen_at > 0)
         return 1000; // its age
     if (m->open && run_state_is_live(m->follow.status.state))
-        return 500;
+        return app->tick_ms;
     // a finished run never moves again; the others may be continued from elsewhere
     return m->open && m->follow.status.state == RUN_DONE ? -1 : 3000;
 }

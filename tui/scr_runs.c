@@ -227,7 +227,7 @@ static int wait_ms(struct app *app)
         return 150;
     for (int i = 0; i < v->index.n; i++)
         if (run_state_is_live(v->index.entry[i]->status.state))
-            return 500;
+            return app->tick_ms;
     return 3000;
 }
 

@@ -21,7 +21,7 @@ struct screen {
     void (*mouse)(struct app *app, const struct mouse *m, const struct rect *body);
     bool (*tick)(struct app *app);         // new data? true = redraw; NULL: never changes by itself
     const char *(*shell)(struct app *app); // the command that does the same, for the bottom line
-    // Milliseconds until tick() is wanted next, -1 = not before a key; NULL: 500 (when there is a
+    // Milliseconds until tick() is wanted next, -1 = not before a key; NULL: app->tick_ms (when there is a
     // tick). A screen on which nothing can move must say -1, so that an idle workbench never wakes.
     int (*wait_ms)(struct app *app);
     const char *(*status)(struct app *app); // at the right of the top line; may be NULL

@@ -10,6 +10,7 @@
 struct term_options {
     enum color_level max_color; // COLOR_256 unless --color or NO_COLOR says less
     int utf8;                   // 1 yes, 0 no, -1 by locale
+    double fps;                 // pictures a second of what moves by itself at most, 0 = 2
 };
 
 // Terminal modes on. -1 when there is no terminal or it cannot place text (the reason says what to
