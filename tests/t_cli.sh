@@ -59,7 +59,7 @@ check symmetric_shapes_say_no 3 'symmetric' "$LATHE" shape $crown18 --reverse
 check diff_names_the_confound 0 'depth differs: 12 and 18 layers' "$LATHE" diff profiles/A/base12.yaml $crown18
 check diff_may_refuse 3 '"severe": true' "$LATHE" diff profiles/A/base12.yaml $crown18 --strict --json
 check plain_counts_the_profiles 0 'parameters' "$LATHE" --plain profiles/demo/crown.yaml
-check plain_lists_runs 0 '^state' "$LATHE" --plain --runs "$dir"
+check plain_lists_runs 0 'step  done' "$LATHE" --plain --runs "$dir"
 check fps_has_limits 2 'expected --fps 0.1 to 30' "$LATHE" --fps 100
 check diff_of_one_design 0 'nothing differs' "$LATHE" diff $base18 $base18 --strict
 check diff_of_shapes_alone 0 'nothing but the shape differs' "$LATHE" diff $base18 $crown18 --strict
