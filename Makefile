@@ -10,7 +10,7 @@ DNNL ?= auto
 
 # The include order inside engine/: a module may include only modules that stand earlier.
 ENGINE_ORDER := err buf file rng spec gate gen hub profile param shard loader audit corpus \
-  safetensors ckpt runlog run control model count flops budget ledger solve variant confound weights optim sampler eval probe restore \
+  safetensors ckpt runlog run control model count flops budget ledger solve variant confound weights optim changes sampler eval probe restore \
   trainer cost host layer_log follow verdict cli
 
 PKGS     := ncursesw yaml-0.1 zlib jansson openblas

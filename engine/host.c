@@ -110,6 +110,10 @@ static void keep_numbers(const struct run_status *old, struct run_status *st)
     st->tokens_per_s = st->eta_s = st->mfu = NAN;
     if (now.params)
         st->params = now.params;
+    if (now.total_steps) {
+        st->total_steps = now.total_steps;
+        st->total_tokens = now.total_tokens;
+    }
 }
 
 static void read_trainer(struct host *h)

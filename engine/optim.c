@@ -30,12 +30,19 @@ double optim_lr(const struct optim_spec *s, int64_t n, int64_t total)
         progress = (double)n / (double)s->warmup_steps;
         return s->lr * (s->warmup_start + (1 - s->warmup_start) * progress);
     }
-    if (s->schedule == SCHED_CONSTANT || total <= s->warmup_steps)
+    if (total <= s->warmup_steps)
         return s->lr;
     progress = (double)(n - s->warmup_steps) / (double)(total - s->warmup_steps);
-    if (progress > 1)
-        progress = 1;
-    return s->min_lr + (s->lr - s->min_lr) * 0.5 * (1 + cos(M_PI * progress));
+    return optim_decayed_lr(s, progress);
+}
+
+double optim_decayed_lr(const struct optim_spec *s, double share)
+{
+    if (s->schedule == SCHED_CONSTANT || share <= 0)
+        return s->lr;
+    if (share > 1)
+        share = 1;
+    return s->min_lr + (s->lr - s->min_lr) * 0.5 * (1 + cos(M_PI * share));
 }
 
 static void find_ranges(struct optim *o)

@@ -14,6 +14,8 @@
 // would be, to lr at update warmup_steps, then constant or a half cosine that reaches min_lr at
 // `total`.
 double optim_lr(const struct optim_spec *s, int64_t n, int64_t total);
+// After the warm-up, with `share` (0 to 1) of the decay behind it.
+double optim_decayed_lr(const struct optim_spec *s, double share);
 
 struct optim;
 

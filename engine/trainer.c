@@ -311,6 +311,8 @@ static enum outcome train_step(struct trainer *t)
     int64_t n = t->p.step + 1;
     enum outcome got;
 
+    if (!trainer_begin_step(t))
+        return GO_ON;
     begin(t, "step");
     got = accumulate(t, &mean);
     if (got != GO_ON)
@@ -318,7 +320,7 @@ static enum outcome train_step(struct trainer *t)
     norm = optim_grad_norm(t->optim);
     if (!isfinite(norm))
         return fail_nonfinite(t, "gradient norm", norm, n);
-    t->p.lr = optim_lr(&t->spec.optim, n, t->total_steps);
+    t->p.lr = trainer_decide_lr(t, n);
     t->p.grad_norm = norm;
     optim_step(t->optim, n, t->p.lr, norm);
     trainer_gate_step(t);
@@ -345,19 +347,23 @@ static bool is_due(const struct trainer *t, int64_t interval, int64_t done)
 static enum outcome run(struct trainer *t)
 {
     for (;;) {
-        bool last = t->p.step >= t->total_steps;
         enum outcome got = obey(t);
+        bool last;
 
         if (got != GO_ON)
             return got;
+        trainer_plan(t);
+        last = t->p.step >= t->total_steps;
+        if (last && t->p.loss_steps > 0) // the end was moved to here
+            trainer_record_train(t);
         if (t->val.n > 0 && is_due(t, t->spec.eval.interval, t->p.evaluated))
             got = evaluate(t);
         else if (t->p.step > 0 && is_due(t, t->spec.save.interval, t->saved))
             got = save(t);
-        else if (last)
-            return GO_ON;
-        else
+        else if (!last)
             got = train_step(t);
+        else if (trainer_finish(t))
+            return GO_ON;
         if (got != GO_ON)
             return got;
     }
@@ -521,6 +527,7 @@ void trainer_free(struct trainer *t)
     }
     if (t->fd >= 0)
         close(t->fd);
+    changes_release(&t->changes);
     pthread_cond_destroy(&t->wake);
     pthread_mutex_destroy(&t->lock);
     free(t);

@@ -12,7 +12,9 @@
 //                             [gate/sparsity] [gate/closed] [gate/over] val/sparsity flops_active
 //   events                    step tokens time event text; event is one of start, resume, pause,
 //                             hold, checkpoint, stop, done, failed; start and resume also carry
-//                             gemm_gflops gemm_library threads audit
+//                             gemm_gflops gemm_library threads audit; command (command who), set
+//                             (asked) and change (before the first update it concerns) carry who
+//                             asked, the latter two all of change (changes.h)
 // [arrays] hold one number per layer. step counts completed optimizer steps; train/loss is the mean
 // cross-entropy over the steps since the last record, reg/loss the regulariser of that step alone;
 // flops is cumulative, house standard (count.h), full-square attention, flops_active what of it the
@@ -28,6 +30,7 @@
 #ifndef ENGINE_TRAINER_H
 #define ENGINE_TRAINER_H
 
+#include "engine/changes.h"
 #include "engine/err.h"
 #include "engine/model.h"
 #include "engine/run.h"
@@ -49,6 +52,13 @@ struct trainer *trainer_new(const char *run_dir, const struct spec *spec, const 
 int trainer_start(struct trainer *t, struct err *err);
 void trainer_send(struct trainer *t, enum trainer_command cmd); // host thread
 void trainer_status(struct trainer *t, struct run_status *st);  // host thread, fills its part
+// Changes the learning rate or the end of the run (host thread). In: key, value, who (UTF-8), and
+// `at`, the first update it concerns or 0 for the next whose rate is not decided yet (a new end is
+// always for now). Out: the rest. It is in changes.json before this returns and steps are taken by
+// it; -1 with the reason when it is refused, then nothing has changed.
+int trainer_change(struct trainer *t, struct change *c, struct err *err);
+// Records that somebody gave a command (host thread): an event "command" with command and who.
+void trainer_note(struct trainer *t, const char *command, const char *who);
 int trainer_fd(struct trainer *t); // eventfd: readable when the status changed
 // The thread has ended: state is done, stopped or failed.
 int trainer_ended(struct trainer *t);

@@ -88,6 +88,7 @@ static json_t *state_to_json(struct trainer *t)
     json_object_set_new(o, "threads", json_string(text));
     json_object_set_new(o, "host", json_string(run_host_name()));
     trainer_gate_save(t, o);
+    trainer_changes_save(t, o);
     return o;
 }
 
@@ -216,7 +217,8 @@ static int restore_state(struct trainer *t, const struct safetensors *f, struct 
         check_data(f->metadata, "data.val", &t->val, err) < 0)
         return -1;
     restore_ceiling(t, f->metadata);
-    if (trainer_gate_restore(t, f->metadata, err) < 0)
+    if (trainer_gate_restore(t, f->metadata, err) < 0 ||
+        trainer_changes_restore(t, f->metadata, err) < 0)
         return -1;
     return progress_from_json(f->metadata, &t->p, err);
 }

@@ -50,7 +50,10 @@ struct trainer {
     pthread_mutex_t lock; // guards from here
     pthread_cond_t wake;
     bool pause, resume, checkpoint, stop, ended;
-    struct run_status st; // to here
+    struct run_status st;
+    struct changes changes;
+    int64_t begun, decided; // newest update that was begun, whose learning rate is decided
+    bool changeable;        // restored, and the end is not reached for good; to here
 
     // engine thread only
     struct backend *be;
@@ -60,7 +63,8 @@ struct trainer {
     struct loader train_loader, val_loader;
     struct audit train_audit;
     int32_t *tokens, *targets; // one micro-batch each
-    int64_t total_steps, tokens_per_step;
+    int64_t planned_steps;                // by the profile
+    int64_t total_steps, tokens_per_step; // by the newest change the engine thread has seen
     double flops_per_token, gemm_gflops;
     double mfu; // of the last step against the ceiling known then; NaN = unknown
     struct progress p;
@@ -98,6 +102,18 @@ void trainer_gate_record_train(const struct trainer *t, json_t *o);
 void trainer_layers_record_eval(const struct trainer *t, const struct eval_result *r, json_t *o);
 void trainer_gate_save(struct trainer *t, json_t *meta);
 int trainer_gate_restore(struct trainer *t, const json_t *meta, struct err *err);
+
+void trainer_record_change(struct trainer *t, const struct change *c); // it takes effect now
+
+// trainer_change.c
+int trainer_changes_open(struct trainer *t, struct err *err); // before the first step
+void trainer_changes_save(struct trainer *t, json_t *meta);
+int trainer_changes_restore(struct trainer *t, const json_t *meta, struct err *err);
+void trainer_changes_ready(struct trainer *t); // from now on the run can be changed
+void trainer_plan(struct trainer *t);          // takes over the planned end
+bool trainer_begin_step(struct trainer *t);    // false: the end has come
+double trainer_decide_lr(struct trainer *t, int64_t n);
+bool trainer_finish(struct trainer *t); // false: the end was moved away meanwhile
 
 // trainer_setup.c: data, memory, model
 int trainer_open(struct trainer *t, struct err *err);

@@ -142,6 +142,19 @@ void trainer_event(struct trainer *t, const char *event, const char *fmt, ...)
     add_event(t, event, text, new_record(t));
 }
 
+void trainer_record_change(struct trainer *t, const struct change *c)
+{
+    char text[256], what[160];
+    json_t *o = new_record(t), *change = change_to_json(c);
+
+    json_object_del(change, "time"); // that of the record is of the event, the other of the request
+    json_object_set_new(o, "asked_time", json_real(c->time));
+    json_object_update(o, change);
+    json_decref(change);
+    snprintf(text, sizeof text, "%s, asked by %s", change_to_text(c, what, sizeof what), c->who);
+    add_event(t, "change", text, o);
+}
+
 void trainer_record_start(struct trainer *t)
 {
     char text[256];
@@ -187,9 +200,9 @@ void trainer_publish(struct trainer *t)
 
     pthread_mutex_lock(&t->lock);
     st->step = t->p.step;
-    st->total_steps = t->total_steps;
+    st->total_steps = changes_end(&t->changes, t->planned_steps);
     st->tokens = tokens_of(t);
-    st->total_tokens = t->total_steps * t->tokens_per_step;
+    st->total_tokens = st->total_steps * t->tokens_per_step;
     st->flops = flops_of(t);
     st->train_loss = t->p.train_loss;
     st->val_loss = t->p.val_loss;

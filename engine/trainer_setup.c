@@ -124,7 +124,7 @@ static void plan_steps(struct trainer *t)
 
     count_model(&t->spec, c);
     t->flops_per_token = c->train_per_token;
-    t->total_steps = spec_total_steps(&t->spec);
+    t->planned_steps = spec_total_steps(&t->spec);
     t->tokens_per_step = spec_tokens_per_step(&t->spec);
     pthread_mutex_lock(&t->lock);
     t->st.params = c->total;
@@ -169,6 +169,8 @@ int trainer_open(struct trainer *t, struct err *err)
     if (trainer_check(&t->spec, err) < 0)
         return -1;
     plan_steps(t);
+    if (trainer_changes_open(t, err) < 0)
+        return -1;
     trainer_publish(t);
     if (open_data(t, err) < 0 || open_backend(t, err) < 0 || check_memory(t, err) < 0)
         return -1;
@@ -183,6 +185,7 @@ int trainer_open(struct trainer *t, struct err *err)
     t->doing = "step";
     trainer_set_state(t, RUN_STARTING, "measuring the machine", "");
     trainer_measure_gemm(t, 0.2);
+    trainer_changes_ready(t);
     return 0;
 }
 
