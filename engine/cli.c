@@ -185,6 +185,11 @@ static const struct cli_option control_options[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct cli_option set_options[] = {
+    {"json", NULL, "the change as a JSON object"},
+    {NULL, NULL, NULL},
+};
+
 static const struct cli_option delete_options[] = {
     {"yes", NULL, "do not ask"},
     {NULL, NULL, NULL},
@@ -238,6 +243,9 @@ static const struct cli_command commands[] = {
      "continue a paused run, or start a process for one that was stopped, failed or is lost",
      control_options, cmd_control},
     {"checkpoint", "RUN", 1, 1, "write a checkpoint now", control_options, cmd_control},
+    {"set", "RUN KEY=VALUE [at=STEP|now]", 2, 3,
+     "change lr, now or at a step, or the end (max_steps, max_tokens) of a running run",
+     set_options, cmd_set},
     {"stop", "RUN", 1, 1, "write a checkpoint and end the process", control_options, cmd_control},
     {"delete", "RUN", 1, 1, "move a run that has no process to the trash", delete_options,
      cmd_delete},

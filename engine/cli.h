@@ -75,6 +75,7 @@ int cmd_runs(const struct cli_command *cmd, int argc, char **argv);
 int cmd_watch(const struct cli_command *cmd, int argc, char **argv);
 // pause, resume, stop, checkpoint
 int cmd_control(const struct cli_command *cmd, int argc, char **argv);
+int cmd_set(const struct cli_command *cmd, int argc, char **argv);
 int cmd_delete(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_prepare(const struct cli_command *cmd, int argc, char **argv);
 int cmd_data_audit(const struct cli_command *cmd, int argc, char **argv);

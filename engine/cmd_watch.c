@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "engine/buf.h"
+#include "engine/changes.h"
 #include "engine/profile.h"
 #include "engine/run.h"
 #include "engine/runlog.h"
@@ -155,6 +156,30 @@ static void print_gates_of(const char *dir)
     free(path);
 }
 
+static void print_changes(const char *dir)
+{
+    struct changes c = {0};
+    char what[160];
+
+    if (changes_read(dir, &c, NULL) < 0)
+        print_number("changed", "changes.json is damaged");
+    for (int i = 0; i < c.n; i++)
+        printf("  %-14s %s, by %s\n", i ? "" : "changed",
+               change_to_text(&c.v[i], what, sizeof what), c.v[i].who);
+    changes_release(&c);
+}
+
+static void print_status_as_json(const char *dir, const struct run_status *st)
+{
+    json_t *j = run_status_to_json(st);
+    struct changes c = {0};
+
+    changes_read(dir, &c, NULL);
+    json_object_set_new(j, "changes", changes_to_json(&c));
+    changes_release(&c);
+    cli_print_json(j);
+}
+
 static void print_status(const char *dir, const struct run_status *st)
 {
     char a[UNIT_SIZE], b[UNIT_SIZE], text[160];
@@ -186,6 +211,7 @@ static void print_status(const char *dir, const struct run_status *st)
         print_number("speed", text);
     }
     print_gates_of(dir);
+    print_changes(dir);
     if (st->checkpoint_step >= 0)
         print_number("checkpoint", unit_thousands(a, st->checkpoint_step));
     print_number("directory", dir);
@@ -248,7 +274,7 @@ int cmd_watch(const struct cli_command *cmd, int argc, char **argv)
     if (!cli_has(&a, "once"))
         return follow_to_the_end(dir, &w);
     if (w.json)
-        cli_print_json(run_status_to_json(&st));
+        print_status_as_json(dir, &st);
     else
         print_status(dir, &st);
     return CLI_OK;

@@ -24,7 +24,7 @@ enum {
 static const char socket_name[] = "control.sock";
 
 // The requests a run understands.
-static const char *const commands[] = {"status", "pause", "resume", "checkpoint", "stop"};
+static const char *const commands[] = {"status", "pause", "resume", "checkpoint", "set", "stop"};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 struct client {
@@ -185,7 +185,7 @@ static json_t *answer(struct control_server *s, const char *line, size_t len)
     else if (json_integer_value(json_object_get(request, "v")) != 1)
         result = failure("\"v\" must be 1, the version of this protocol");
     else if (!known)
-        result = failure("\"cmd\" must be status, pause, resume, checkpoint or stop");
+        result = failure("\"cmd\" must be status, pause, resume, checkpoint, set or stop");
     else
         result = s->fn(s->user, cmd, request);
     json_decref(request);
@@ -372,18 +372,38 @@ static bool receive_line(int fd, struct buf *line, int64_t end)
     return true;
 }
 
-json_t *control_send(const char *run_dir, const char *cmd, int timeout_ms, struct err *err)
+// The request as a line; `members` join it.
+static void write_request(const char *cmd, const json_t *members, struct buf *line)
 {
-    int64_t end = now_ms() + timeout_ms;
-    int fd = connect_to(run_dir, end, err);
     char *who = xasprintf("%s@%s", user_name(), run_host_name()), *text;
-    json_t *request = json_pack("{s:i, s:s, s:s}", "v", 1, "cmd", cmd, "who", who), *j = NULL;
-    struct buf line = {0}, got = {0};
+    json_t *request = json_pack("{s:i, s:s, s:s}", "v", 1, "cmd", cmd, "who", who);
 
     if (!request) // the name is no UTF-8
         request = json_pack("{s:i, s:s}", "v", 1, "cmd", cmd);
-    text = json_dumps(request, JSON_COMPACT);
-    buf_fmt(&line, "%s\n", text);
+    if (members)
+        json_object_update_missing(request, (json_t *)(uintptr_t)members);
+    text = json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    BUG_IF(!text);
+    buf_fmt(line, "%s\n", text);
+    json_decref(request);
+    free(text);
+    free(who);
+}
+
+json_t *control_send(const char *run_dir, const char *cmd, int timeout_ms, struct err *err)
+{
+    return control_request(run_dir, cmd, NULL, timeout_ms, err);
+}
+
+json_t *control_request(const char *run_dir, const char *cmd, const json_t *members,
+                        int timeout_ms, struct err *err)
+{
+    int64_t end = now_ms() + timeout_ms;
+    int fd = connect_to(run_dir, end, err);
+    struct buf line = {0}, got = {0};
+    json_t *j = NULL;
+
+    write_request(cmd, members, &line);
     if (fd >= 0 && send_line(fd, &line, end) && receive_line(fd, &got, end))
         j = json_loadb(got.data, strcspn(got.data, "\n"), 0, NULL);
     if (fd >= 0 && !json_is_object(j)) {
@@ -395,8 +415,5 @@ json_t *control_send(const char *run_dir, const char *cmd, int timeout_ms, struc
         close(fd);
     buf_release(&line);
     buf_release(&got);
-    json_decref(request);
-    free(text);
-    free(who);
     return j;
 }

@@ -1,6 +1,7 @@
 // The control socket of a run: control.sock in its directory, mode 0600, one JSON object per line.
 //   -> {"v":1,"cmd":"pause","who":"name@host"}      <- {"ok":true,"state":"paused"}
-// Commands: status, pause, resume, checkpoint, stop. Unknown commands, oversized lines (64 KiB),
+//   -> {"v":1,"cmd":"set","key":"lr","value":3e-4,"at":120}
+// Commands: status, pause, resume, checkpoint, set, stop. Unknown commands, oversized lines (64 KiB),
 // malformed JSON and slow clients get an error or are dropped; they never disturb the run.
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
@@ -28,5 +29,9 @@ void control_close(struct control_server *s); // removes the socket; NULL is fin
 // Client: sends one command and waits at most timeout_ms for the reply (new reference, an object),
 // or NULL. "ok":false in the reply is no error here.
 json_t *control_send(const char *run_dir, const char *cmd, int timeout_ms, struct err *err);
+// The same with further members of the request (borrowed object; NULL = none), such as "key",
+// "value" and "at" of set; its reply has "text", a sentence, and "change", as in changes.json.
+json_t *control_request(const char *run_dir, const char *cmd, const json_t *members,
+                        int timeout_ms, struct err *err);
 
 #endif

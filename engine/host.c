@@ -171,6 +171,21 @@ static json_t *refuse(const char *text)
     return json_pack("{s:b, s:s}", "ok", 0, "error", text);
 }
 
+// Who asks, as a short text without control characters that is UTF-8.
+static const char *read_who(const json_t *request, char out[CHANGE_WHO_SIZE])
+{
+    const char *who = json_string_value(json_object_get(request, "who"));
+    json_t *valid;
+
+    snprintf(out, CHANGE_WHO_SIZE, "%s", who && *who ? who : "someone");
+    valid = json_string(out); // cutting may have split a character
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f || (!valid && (unsigned char)*p >= 0x80))
+            *p = '?';
+    json_decref(valid);
+    return out;
+}
+
 static void stop(struct host *h, const char *who)
 {
     if (h->stopping) {
@@ -179,8 +194,49 @@ static void stop(struct host *h, const char *who)
     }
     log_fmt(h, "stop asked by %s: checkpoint, then end", who);
     h->stopping = true;
-    if (h->trainer)
-        trainer_send(h->trainer, TRAINER_STOP);
+    if (!h->trainer)
+        return;
+    trainer_note(h->trainer, "stop", who);
+    trainer_send(h->trainer, TRAINER_STOP);
+}
+
+static int read_change(const json_t *request, struct change *c, struct err *err)
+{
+    const char *key = json_string_value(json_object_get(request, "key"));
+    const json_t *value = json_object_get(request, "value"), *at = json_object_get(request, "at");
+
+    *c = (struct change){.key = CHANGE_KEYS};
+    for (int k = 0; key && k < CHANGE_KEYS; k++)
+        if (!strcmp(key, change_key_names[k]))
+            c->key = (enum change_key)k;
+    if (c->key == CHANGE_KEYS)
+        return err_set(err, "\"key\" must be lr, max_steps or max_tokens");
+    if (!json_is_number(value))
+        return err_set(err, "\"value\" must be a number");
+    if (at && (!json_is_integer(at) || json_integer_value(at) < 1))
+        return err_set(err, "\"at\" must be a step from 1 on; without it the change is for now");
+    c->value = json_number_value(value);
+    c->at = json_integer_value(at);
+    return 0;
+}
+
+static json_t *set(struct host *h, const char *who, const json_t *request)
+{
+    struct err err = ERR_INIT;
+    struct change c;
+    char text[160];
+
+    if (read_change(request, &c, &err) < 0)
+        return refuse(err.text);
+    snprintf(c.who, sizeof c.who, "%s", who);
+    if (trainer_change(h->trainer, &c, &err) < 0) {
+        log_fmt(h, "set %s=%.17g asked by %s: refused, %s", change_key_names[c.key], c.value, who,
+                err.text);
+        return refuse(err.text);
+    }
+    log_fmt(h, "set %s, asked by %s", change_to_text(&c, text, sizeof text), who);
+    return json_pack("{s:b, s:s, s:I, s:s, s:o}", "ok", 1, "state", run_state_name(h->st.state),
+                     "step", (json_int_t)h->st.step, "text", text, "change", change_to_json(&c));
 }
 
 static json_t *on_command(void *user, const char *cmd, const json_t *request)
@@ -190,20 +246,23 @@ static json_t *on_command(void *user, const char *cmd, const json_t *request)
         enum trainer_command command;
     } table[] = {
         {"pause", TRAINER_PAUSE}, {"resume", TRAINER_RESUME}, {"checkpoint", TRAINER_CHECKPOINT}};
-    const char *who = json_string_value(json_object_get(request, "who"));
     struct host *h = user;
+    char who[CHANGE_WHO_SIZE];
 
-    who = who ? who : "someone";
+    read_who(request, who);
     read_trainer(h);
     if (!strcmp(cmd, "status"))
         return json_pack("{s:b, s:o}", "ok", 1, "status", run_status_to_json(&h->st));
     if (h->stopping && strcmp(cmd, "stop"))
         return refuse("the run is stopping");
+    if (!strcmp(cmd, "set"))
+        return set(h, who, request);
     if (!strcmp(cmd, "stop"))
         stop(h, who);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(cmd, table[i].name)) {
-            log_fmt(h, "%s asked by %.64s", cmd, who);
+            log_fmt(h, "%s asked by %s", cmd, who);
+            trainer_note(h->trainer, cmd, who);
             trainer_send(h->trainer, table[i].command);
         }
     return json_pack("{s:b, s:s, s:I}", "ok", 1, "state", run_state_name(h->st.state), "step",
@@ -213,9 +272,13 @@ static json_t *on_command(void *user, const char *cmd, const json_t *request)
 static void on_signal(struct host *h)
 {
     struct signalfd_siginfo info;
+    char who[CHANGE_WHO_SIZE];
 
-    while (read(h->signal_fd, &info, sizeof info) == sizeof info)
-        stop(h, info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+    while (read(h->signal_fd, &info, sizeof info) == sizeof info) {
+        snprintf(who, sizeof who, "%s from process %u of user %u",
+                 info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM", info.ssi_pid, info.ssi_uid);
+        stop(h, who);
+    }
 }
 
 // ---- the loop -----------------------------------------------------------------------------------
