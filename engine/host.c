@@ -449,6 +449,8 @@ static int start(struct host *h, const char *backend, struct err *err)
         return -1;
     h->trainer = trainer_new(h->dir, &h->spec, backend, h->log, log_line, h);
     write_status(h);
+    if (h->status_problem[0]) // a directory that takes no status takes no checkpoint either
+        return err_set(err, "%s", h->status_problem);
     return trainer_start(h->trainer, err);
 }
 

@@ -247,6 +247,8 @@ static void derive_lost(const char *dir, struct run_status *st)
     if (here && known && !locked) {
         snprintf(st->reason, sizeof st->reason,
                  "process %d ended without a word; its checkpoints are kept", st->pid);
+    } else if (age < 0 && here && locked) {
+        return; // the clock was set back
     } else if (!(age <= LOST_PERIODS * st->heartbeat_period) || age < -CLOCK_SKEW_S) {
         char ago[UNIT_SIZE];
 
