@@ -2,6 +2,7 @@
 # make test       all tests (T=t_gen: one) make check   layers, headers, warnings as errors
 # make bench      speed and memory         make deps    install missing packages (apt)
 # make parity     compare with PyTorch; installs Debian's (600 MB) and makes a virtual environment in build/
+# make test-long  kills and damages at 50 random moments instead of a few
 # make test-san   tests under address+undefined, threads under thread     make format
 # Variables: OPT=-O2  SAN=address,undefined  V=1  WERROR=1  DNNL=auto|yes|no  (or in local.mk)
 OPT  ?= -O2
@@ -89,11 +90,12 @@ build-tests: all $(TESTS)
 # an own PyTorch implementation of every architecture judges lathe: tests/parity/parity.py
 run-parity: all
 	@tests/parity/setup.sh build/parity-venv && build/parity-venv/bin/python -B tests/parity/parity.py
+test-long: ; @LATHE_TEST_KILLS=50 $(MAKE) --no-print-directory T="t_faults t_changes" test
 # thread: with one OpenMP thread, because that runtime is not instrumented and reports false races
 test-san:
 	@$(MAKE) --no-print-directory SAN=address,undefined OPT=-O1 run-test
 	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory SAN=thread OPT=-O1 \
-	  T="t_trainer t_host t_control" run-test
+	  T="t_trainer t_host t_control t_changes" run-test
 bench: all $(BENCHES) ; @for b in $(BENCHES); do $$b || exit 1; done
 
 check: check-layers check-headers check-warnings
@@ -114,7 +116,7 @@ check-warnings:
 format: ; clang-format -i tui/*.[ch] engine/*.[ch] kernels/*.[ch] tests/*.[ch]
 clean: ; rm -rf build lathe
 -include $(wildcard $(B)/*/*.d)
-.PHONY: all deps demo test parity run-demo run-parity run-test build-tests test-san bench check \
+.PHONY: all deps demo test parity run-demo run-parity run-test build-tests test-long test-san bench check \
   check-layers check-headers check-warnings format clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
