@@ -54,7 +54,7 @@ struct follow_table {
 struct follow_event {
     int64_t step, tokens;
     double time;
-    char kind[16];  // start resume pause checkpoint stop failed done
+    char kind[16];  // start resume pause hold checkpoint stop failed done command set change
     char text[240]; // "" when there is none
 };
 
